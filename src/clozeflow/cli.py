@@ -1,0 +1,120 @@
+"""The command line: one command a stage, with flags made from the stage's config.
+
+Nothing heavy is imported here: `clozeflow --help` answers in less than a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import tyro
+
+from clozeflow.errors import UserError
+from clozeflow.stages import STAGES, Stage, run_stage
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predict:
+    """Answers texts with a `<mask>` in them."""
+
+    texts: tyro.conf.Positional[tuple[str, ...]]
+    """Texts with one `<mask>` each."""
+    model: str
+    """Folder of the model: ours, or any that transformers opens."""
+    top_k: int = 5
+    """Answers to each text."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verify:
+    """Re-reads every byte of an artifact and names the file that is not as its manifest says."""
+
+    folders: tyro.conf.Positional[tuple[str, ...]]
+    """Folders of artifacts."""
+
+
+def main() -> None:
+    """Runs the command asked for; a user's error is one message and exit code 2."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        command = tyro.extras.subcommand_cli_from_dict(
+            {**{name: _stage_command(stage) for name, stage in STAGES.items()}, **_OTHERS},
+            prog="clozeflow",
+            description="Pretrain a masked language model from raw text.",
+            config=(tyro.conf.EnumChoicesFromValues, tyro.conf.OmitArgPrefixes),
+        )
+        _run(command)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit("interrupted: the same command goes on where it stopped")
+
+
+def _stage_command(stage: Stage) -> type:
+    """A dataclass with the stage's inputs, its output and its settings, as flags."""
+    folders = [
+        *((name, f"Folder of the {name} ({kind}).") for name, kind in stage.inputs.items()),
+        ("output", f"Folder for the {stage.output_name}: new, or one to complete."),
+    ]
+    fields: list[Any] = [(name, Annotated[str, tyro.conf.arg(help=text)]) for name, text in folders]
+    return dataclasses.make_dataclass(
+        f"{stage.name.title()}Command",
+        [*fields, ("config", stage.config)],
+        namespace={"STAGE": stage, "__doc__": stage.config.__doc__},
+        kw_only=True,
+        frozen=True,
+    )
+
+
+def _run(command: Any) -> None:
+    if isinstance(command, Verify):
+        _verify(command)
+    elif isinstance(command, Predict):
+        _predict(command)
+    else:
+        _run_stage(command)
+
+
+def _run_stage(command: Any) -> None:
+    stage: Stage = command.STAGE
+    manifest = run_stage(
+        stage,
+        command.config,
+        inputs={name: getattr(command, name) for name in stage.inputs},
+        output=command.output,
+    )
+    for name, value in {**manifest.properties, **manifest.metrics, **manifest.parameters}.items():
+        print(f"{name}: {value}")
+    print(f"{stage.output_name}: {command.output} ({manifest.fingerprint[:19]})")
+
+
+def _verify(command: Verify) -> None:
+    from clozeflow.verification import verify
+
+    for folder in command.folders:
+        manifest = verify(folder)
+        print(f"{folder}: {manifest.type} is whole ({len(manifest.all_files())} files)")
+
+
+def _predict(command: Predict) -> None:
+    from clozeflow.evaluation.predict import FillMask
+
+    fill_mask = FillMask(command.model)
+    for text, answers in zip(
+        command.texts, fill_mask(command.texts, top_k=command.top_k), strict=True
+    ):
+        print(text)
+        for answer in answers:
+            print(f"  {answer.probability:6.1%}  {answer.token}")
+
+
+_OTHERS: dict[str, Callable[..., Any]] = {"predict": Predict, "verify": Verify}
+
+
+if __name__ == "__main__":
+    main()

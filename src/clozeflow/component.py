@@ -1,0 +1,136 @@
+"""The container's entry point: KFP's executor input in, a stage's run, its executor output out.
+
+    clozeflow-component STAGE '{{$}}'
+
+No kfp is needed here. The executor input names each artifact's location and every parameter;
+the executor output carries each artifact's metadata, which Vertex ML Metadata shows and searches.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from clozeflow import storage
+from clozeflow.artifacts import Manifest
+from clozeflow.cache import StageCache
+from clozeflow.errors import UserError
+from clozeflow.stages import STAGES, Stage, run_stage
+
+REPORT = "report.html"
+"""The file that a stage's HTML output is made from, in the artifact's folder."""
+
+
+def main() -> None:
+    """Runs the stage named by the first argument on the executor input in the second."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        stage, executor_input = _parse(sys.argv[1:])
+        run_component(stage, executor_input)
+    except UserError as error:
+        sys.exit(f"error: {error}")
+
+
+def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:
+    """Runs a stage as KFP asks for it and writes the executor output file."""
+    given, wanted = executor_input.get("inputs", {}), executor_input["outputs"]
+    config = stage.config.from_mapping(given.get("parameterValues", {}))
+    inputs = {name: _location(_first(given["artifacts"], name)["uri"]) for name in stage.inputs}
+    main_output = _first(wanted["artifacts"], stage.output_name)
+    output = _location(main_output["uri"])
+    manifest = run_stage(
+        stage, config, inputs=inputs, output=output, cache=StageCache.from_environment()
+    )
+    storage.write_text(
+        _location(wanted["outputFile"]),
+        json.dumps(_executor_output(stage, manifest, wanted["artifacts"], output)),
+    )
+    return manifest
+
+
+def _parse(arguments: list[str]) -> tuple[Stage, Mapping[str, Any]]:
+    usage = "Call it as: clozeflow-component STAGE '{{$}}'"
+    if len(arguments) != 2:
+        raise UserError(
+            "clozeflow-component", "wants two arguments", got=len(arguments), fix=usage + "."
+        )
+    name, text = arguments
+    if name not in STAGES:
+        raise UserError(
+            "clozeflow-component", "no such stage", got=name, expected=", ".join(STAGES), fix=usage
+        )
+    try:
+        value = json.loads(text)
+        value["outputs"]["outputFile"], value["outputs"]["artifacts"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError("executor input", f"is not KFP's: {error!r}", fix=usage + ".") from None
+    return STAGES[name], value
+
+
+def _first(artifacts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    try:
+        return artifacts[name]["artifacts"][0]
+    except (KeyError, IndexError, TypeError):
+        raise UserError(
+            "executor input",
+            f"names no artifact {name!r}",
+            fix=f"Connect {name!r} in the pipeline.",
+        ) from None
+
+
+def _location(uri: str) -> str:
+    """Objects behind Vertex's mount are read and written by their `gs://` names.
+
+    A rename in the mount is a copy, and many small reads through it starve the reader.
+    """
+    return f"gs://{uri.removeprefix('/gcs/')}" if uri.startswith("/gcs/") else uri
+
+
+def _executor_output(
+    stage: Stage, manifest: Manifest, wanted: Mapping[str, Any], output: str
+) -> dict[str, Any]:
+    written = {}
+    for name in wanted:
+        artifact = _first(wanted, name)
+        metadata = _metadata(manifest)
+        if name != stage.output_name:
+            metadata = _fill_extra_output(artifact, manifest, output)
+        echo = {key: artifact[key] for key in ("name", "uri") if key in artifact}
+        written[name] = {"artifacts": [{**echo, "metadata": metadata}]}
+    return {"artifacts": written, "parameterValues": dict(manifest.parameters)}
+
+
+def _fill_extra_output(
+    artifact: Mapping[str, Any], manifest: Manifest, output: str
+) -> dict[str, Any]:
+    """The metadata of KFP's own outputs: figures for Metrics, a copy of the report for HTML."""
+    title = artifact.get("type", {}).get("schemaTitle", "")
+    if title == "system.Metrics":
+        return dict(manifest.metrics)
+    if title == "system.HTML":
+        report = storage.read_bytes(storage.join(output, REPORT))
+        storage.write_bytes(_location(artifact["uri"]), report)
+    return {}
+
+
+def _metadata(manifest: Manifest) -> dict[str, Any]:
+    counts = {
+        f"{split}_{name}": value
+        for split, content in manifest.splits.items()
+        for name, value in content.counts.items()
+    }
+    return {
+        "type": manifest.type,
+        "fingerprint": manifest.fingerprint,
+        "clozeflow": manifest.clozeflow,
+        **counts,
+        **manifest.properties,
+        **manifest.metrics,
+    }
+
+
+if __name__ == "__main__":
+    main()

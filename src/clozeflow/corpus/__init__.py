@@ -1,0 +1,1 @@
+"""Raw text to clean, deduplicated documents in train, validation and test."""

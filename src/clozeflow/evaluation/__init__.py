@@ -1,0 +1,1 @@
+"""A model to figures, answers and a verdict."""

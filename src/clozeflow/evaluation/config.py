@@ -1,0 +1,39 @@
+"""Settings of the evaluate stage and of prediction."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from clozeflow.config import StageConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateConfig(StageConfig):
+    """From a model and held-out shards to figures, answers and a verdict."""
+
+    DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset({"batch_size"})
+
+    split: str = "validation"
+    """The split that the questions are made from."""
+    masking_rate: float = 0.15
+    """The share of an example's tokens that the model must restore (0 to 1)."""
+    seed: int = 0
+    """Chooses which tokens are asked for: the same for every model."""
+    batch_size: int = 64
+    """Examples in a batch; the figures do not depend on it."""
+    prompts: tuple[str, ...] = ()
+    """Texts with one `<mask>` each, answered in the report."""
+    top_k: int = 5
+    """Answers to each prompt."""
+    require: tuple[str, ...] = ()
+    """Thresholds, for example `masked_accuracy>=0.35`: the model is blessed if all of them hold,
+    and never where none is set."""
+
+    def validate(self) -> None:
+        """Checks ranges."""
+        splits = ("train", "validation", "test")
+        self.check("split", self.split in splits, f"one of {', '.join(splits)}")
+        self.check("masking_rate", 0 < self.masking_rate < 1, "between 0 and 1")
+        self.check("batch_size", self.batch_size >= 1, "at least 1")
+        self.check("top_k", self.top_k >= 1, "at least 1")

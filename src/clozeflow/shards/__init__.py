@@ -1,0 +1,1 @@
+"""Documents to TFRecord shards of fixed-length examples, and the way back."""

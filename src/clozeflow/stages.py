@@ -1,0 +1,305 @@
+"""The stages, and what happens around each of them: check, reuse, work, finish.
+
+A stage is a function in `<package>.stage` that takes `(config, inputs, output)` and returns an
+`Outcome`. It writes its files below `output`; the manifest is written here, last.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import clozeflow
+from clozeflow import artifacts, engine, storage
+from clozeflow.artifacts import Artifact, ArtifactType, FileEntry, InputRef, Manifest, Split
+from clozeflow.cache import StageCache
+from clozeflow.config import StageConfig
+from clozeflow.corpus.config import CorpusConfig
+from clozeflow.errors import UserError
+from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.shards.config import ShardConfig
+from clozeflow.tokenizer.config import TokenizerConfig
+from clozeflow.training.config import TrainConfig
+
+logger = logging.getLogger(__name__)
+
+WORK_FOLDER = ".work"
+"""Below an unfinished artifact: what a stage needs to go on after it was killed."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a stage says of the work it did; the manifest is made from it."""
+
+    splits: Mapping[str, Split] = dataclasses.field(default_factory=dict)
+    """Files that the stage hashed and counted itself; every other file is found and hashed."""
+    properties: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    metrics: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    auxiliary: tuple[str, ...] = ()
+    """Files, or folders ending in "/", that hold times, logs or pictures: not fingerprinted."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A stage's interface. The work itself is imported only when it runs."""
+
+    name: str
+    config: type[StageConfig]
+    output_name: str
+    output_type: ArtifactType
+    inputs: Mapping[str, ArtifactType] = dataclasses.field(default_factory=dict)
+    has_sources: bool = False
+    """Reads data from outside: `<package>.stage.source_refs(config)` names and hashes it."""
+    package: str
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """A function of the stage's module."""
+        return getattr(importlib.import_module(f"clozeflow.{self.package}.stage"), name)
+
+
+STAGES: Mapping[str, Stage] = {
+    stage.name: stage
+    for stage in (
+        Stage(
+            name="corpus",
+            package="corpus",
+            config=CorpusConfig,
+            output_name="corpus",
+            output_type=ArtifactType.CORPUS,
+            has_sources=True,
+        ),
+        Stage(
+            name="tokenizer",
+            package="tokenizer",
+            config=TokenizerConfig,
+            inputs={"corpus": ArtifactType.CORPUS},
+            output_name="tokenizer",
+            output_type=ArtifactType.TOKENIZER,
+        ),
+        Stage(
+            name="shard",
+            package="shards",
+            config=ShardConfig,
+            inputs={"corpus": ArtifactType.CORPUS, "tokenizer": ArtifactType.TOKENIZER},
+            output_name="shards",
+            output_type=ArtifactType.SHARDS,
+        ),
+        Stage(
+            name="train",
+            package="training",
+            config=TrainConfig,
+            inputs={"shards": ArtifactType.SHARDS, "tokenizer": ArtifactType.TOKENIZER},
+            output_name="model",
+            output_type=ArtifactType.MASKED_LM,
+        ),
+        Stage(
+            name="evaluate",
+            package="evaluation",
+            config=EvaluateConfig,
+            inputs={"model": ArtifactType.MASKED_LM, "shards": ArtifactType.SHARDS},
+            output_name="evaluation",
+            output_type=ArtifactType.EVALUATION,
+        ),
+    )
+}
+
+
+def run_stage(
+    stage: Stage,
+    config: StageConfig,
+    *,
+    inputs: Mapping[str, str],
+    output: str,
+    cache: StageCache | None = None,
+) -> Manifest:
+    """Runs a stage, or finds that its work is done already.
+
+    Args:
+        stage: Which one.
+        config: Its settings.
+        inputs: The folder of each input artifact, by the input's name.
+        output: The folder of the artifact to make. A finished artifact there is returned if it
+            is the one asked for, and refused if it is another; an unfinished one is completed.
+        cache: Where finished work is looked up by its key and remembered.
+
+    Raises:
+        UserError: An input is not what the stage reads, or the folder holds something else.
+    """
+    opened = {
+        name: artifacts.open_artifact(inputs[name], expected, name=name)
+        for name, expected in stage.inputs.items()
+    }
+    _check_chain(opened)
+    refs = _input_refs(stage, config, opened)
+    key = work_key(stage, config, refs)
+    if artifacts.is_finished(output):
+        return _finished(output, stage, config, refs, key)
+    if cache and (manifest := cache.restore(key, output)):
+        logger.info("%s: taken from an earlier run", stage.name)
+        return manifest
+    _start(output, key)
+    outcome = stage.function("run")(config, opened, output)
+    manifest = _manifest(stage, config, refs, key, outcome, output)
+    artifacts.write_manifest(output, manifest)
+    storage.remove_folder(storage.join(output, WORK_FOLDER))
+    if cache:
+        cache.remember(key, output)
+    return manifest
+
+
+def work_key(stage: Stage, config: StageConfig, refs: tuple[InputRef, ...]) -> str:
+    """What is asked for, as one hash: stage, settings, inputs, version and source of clozeflow."""
+    return artifacts.fingerprint_of(
+        {
+            "stage": stage.name,
+            "config": config.shaping_settings(),
+            "inputs": [[ref.name, ref.type, ref.fingerprint] for ref in refs],
+            "clozeflow": clozeflow.__version__,
+            "code": code_fingerprint(),
+        }
+    )
+
+
+@functools.cache
+def code_fingerprint() -> str:
+    """A hash of the source files of this package."""
+    root, digest = Path(clozeflow.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return "sha256:" + digest.hexdigest()
+
+
+def work_folder(output: str) -> str:
+    """A folder for what a stage keeps until it has finished, below its output."""
+    return storage.join(output, WORK_FOLDER)
+
+
+def unit_ledger(output: str, phase: str) -> str:
+    """The ledger (see `engine.run_units`) of one phase of a stage's work."""
+    return storage.join(work_folder(output), engine.LEDGER_FOLDER, phase)
+
+
+def _input_refs(
+    stage: Stage, config: StageConfig, opened: Mapping[str, Artifact]
+) -> tuple[InputRef, ...]:
+    refs = [
+        InputRef(name=name, type=a.manifest.type, fingerprint=a.manifest.fingerprint, uri=a.uri)
+        for name, a in opened.items()
+    ]
+    if stage.has_sources:
+        refs += stage.function("source_refs")(config)
+    return tuple(refs)
+
+
+def _check_chain(opened: Mapping[str, Artifact]) -> None:
+    """Refuses artifacts that name different ancestors: shards of another tokenizer, say."""
+    for child_name, child in opened.items():
+        for ref in child.manifest.inputs:
+            other = opened.get(ref.name)
+            if other and other.manifest.fingerprint != ref.fingerprint:
+                raise UserError(
+                    f"--{ref.name} {other.uri}",
+                    f"is not the {ref.name} that --{child_name} {child.uri} was made with",
+                    got=other.manifest.fingerprint[:19],
+                    expected=ref.fingerprint[:19],
+                    fix=f"Give the {ref.name} that was used (then at {ref.uri}).",
+                )
+
+
+def _finished(
+    output: str, stage: Stage, config: StageConfig, refs: tuple[InputRef, ...], key: str
+) -> Manifest:
+    """The artifact that is there already, if it is the one asked for."""
+    manifest = artifacts.read_manifest(output)
+    if manifest.work_key == key:
+        logger.info("%s: already done in %s", stage.name, output)
+        return manifest
+    raise UserError(
+        output,
+        f"holds another artifact: {'; '.join(_differences(manifest, stage, config, refs))}",
+        fix="Give another --output, or delete the folder.",
+    )
+
+
+def _differences(
+    manifest: Manifest, stage: Stage, config: StageConfig, refs: tuple[InputRef, ...]
+) -> list[str]:
+    if manifest.stage != stage.name:
+        return [f"it was made by {manifest.stage}, not {stage.name}"]
+    there, asked = manifest.shaping_config, config.shaping_settings()
+    found = [
+        f"{name} is {there.get(name)!r}, asked for {asked.get(name)!r}"
+        for name in sorted({*there, *asked})
+        if there.get(name) != asked.get(name)
+    ]
+    before = {ref.name: ref.fingerprint for ref in manifest.inputs}
+    now = {ref.name: ref.fingerprint for ref in refs}
+    found += [
+        f"another {name}" for name in sorted({*before, *now}) if before.get(name) != now.get(name)
+    ]
+    return found or ["made by other code of clozeflow"]
+
+
+def _start(output: str, key: str) -> None:
+    """Prepares the folder: what was begun for another key is thrown away, the rest kept."""
+    marker = storage.join(work_folder(output), "key")
+    if storage.is_file(marker):
+        if storage.read_text(marker) == key:
+            return
+        logger.warning("%s: unfinished work with other settings is thrown away", output)
+        storage.remove_folder(output)
+    elif storage.list_files(output):
+        raise UserError(
+            output,
+            "is not empty and was not begun by clozeflow",
+            fix="Give an --output that is empty or does not exist.",
+        )
+    storage.write_text(marker, key)
+
+
+def _manifest(
+    stage: Stage,
+    config: StageConfig,
+    refs: tuple[InputRef, ...],
+    key: str,
+    outcome: Outcome,
+    output: str,
+) -> Manifest:
+    return Manifest(
+        type=stage.output_type,
+        stage=stage.name,
+        config=config.to_dict(),
+        shaping_config=config.shaping_settings(),
+        inputs=refs,
+        splits=outcome.splits,
+        files=_other_files(outcome, output),
+        properties=outcome.properties,
+        metrics=outcome.metrics,
+        parameters=outcome.parameters,
+        work_key=key,
+        code=code_fingerprint(),
+    )
+
+
+def _other_files(outcome: Outcome, output: str) -> tuple[FileEntry, ...]:
+    counted = {file.path for split in outcome.splits.values() for file in split.files}
+    names = [
+        name
+        for name in storage.list_files(output)
+        if name not in counted and not name.startswith(f"{WORK_FOLDER}/")
+    ]
+    return tuple(
+        artifacts.file_entry(output, name, auxiliary=_matches(name, outcome.auxiliary))
+        for name in names
+    )
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(name.startswith(p) if p.endswith("/") else name == p for p in patterns)

@@ -1,0 +1,232 @@
+"""Local and `gs://` paths under one set of verbs.
+
+A location is a string: a local path, or a URL that fsspec opens (`gs://bucket/folder`).
+Object stores have no folders, so nothing here asks whether a folder exists: only files do.
+Files appear whole or not at all: they are written under a temporary name and renamed
+(an object store publishes an object only when its upload ends).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import urllib.parse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import fsspec
+
+from clozeflow.errors import UserError
+
+TEMPORARY_PREFIX = ".tmp-"
+
+
+def is_remote(location: str) -> bool:
+    """Whether the location is a URL of an object store, and not a path of this machine."""
+    return "://" in location and not location.startswith("file://")
+
+
+def join(folder: str, *names: str) -> str:
+    """`folder/name/…`, for local and remote folders alike."""
+    return "/".join([folder.rstrip("/") or "/", *names]) if names else folder
+
+
+def local_path(location: str) -> Path:
+    """The path of a local location; a programming error for a remote one."""
+    assert not is_remote(location), location
+    return Path(location.removeprefix("file://"))
+
+
+def filesystem(location: str) -> tuple[Any, str]:
+    """Fsspec's file system for the location, and the location's path within it."""
+    return fsspec.core.url_to_fs(location if is_remote(location) else str(local_path(location)))
+
+
+def is_file(location: str) -> bool:
+    """Whether a file, or an object, has exactly this name."""
+    fs, path = filesystem(location)
+    return bool(fs.isfile(path))
+
+
+def size_bytes(location: str) -> int:
+    """The size of a file."""
+    fs, path = filesystem(location)
+    return int(fs.size(path))
+
+
+def open_read(location: str) -> IO[bytes]:
+    """Opens a file for reading bytes; a missing one is a `UserError`."""
+    fs, path = filesystem(location)
+    try:
+        return fs.open(path, "rb")
+    except FileNotFoundError:
+        raise UserError(location, "there is no such file", fix="Check the path.") from None
+    except PermissionError:
+        raise UserError(location, "may not be read", fix="Check the file's rights.") from None
+
+
+def read_bytes(location: str) -> bytes:
+    """The whole content of a file."""
+    with open_read(location) as file:
+        return file.read()
+
+
+def read_text(location: str) -> str:
+    """The whole content of a UTF-8 file."""
+    return read_bytes(location).decode("utf-8")
+
+
+@contextlib.contextmanager
+def atomic_writer(location: str) -> Iterator[IO[bytes]]:
+    """A file opened for writing that appears at `location` when the block ends well.
+
+    An exception in the block leaves nothing behind, and an older file of that name as it was.
+    """
+    with atomic_path(location) as path, path.open("wb") as file:
+        yield file
+
+
+@contextlib.contextmanager
+def atomic_path(location: str) -> Iterator[Path]:
+    """A local path to write to; what is there when the block ends well appears at `location`.
+
+    For libraries that want a file's name. Remote locations are uploaded from a local file.
+    """
+    with _temporary_path(location) as path:
+        yield path
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+        if is_remote(location):
+            fs, remote = filesystem(location)
+            fs.put_file(str(path), remote)
+        else:
+            os.replace(path, local_path(location))
+
+
+@contextlib.contextmanager
+def _temporary_path(location: str) -> Iterator[Path]:
+    folder = None if is_remote(location) else str(local_path(location).parent)
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=folder)
+        os.close(handle)
+        os.chmod(name, 0o644)
+    except OSError as error:
+        raise write_error(location, error) from error
+    try:
+        yield Path(name)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+            raise write_error(location, error) from error
+        raise
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def write_error(location: str, error: OSError) -> UserError:
+    """An operating system's refusal to write, in words."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return UserError(
+            location,
+            "the disk is full",
+            fix="Make room and run the same command again: it goes on where it stopped.",
+        )
+    return UserError(
+        location, f"cannot be written: {error.strerror or error}", fix="Check the folder's rights."
+    )
+
+
+def write_bytes(location: str, content: bytes) -> None:
+    """Writes a whole file, atomically."""
+    with atomic_writer(location) as file:
+        file.write(content)
+
+
+def write_text(location: str, content: str) -> None:
+    """Writes a whole UTF-8 file, atomically."""
+    write_bytes(location, content.encode("utf-8"))
+
+
+def list_files(folder: str) -> list[str]:
+    """Every file below the folder, as sorted relative paths; temporary files are left out."""
+    fs, root = filesystem(folder)
+    root = root.rstrip("/")
+    found = [path.removeprefix(root).lstrip("/") for path in fs.find(root)]
+    return sorted(p for p in found if not p.rsplit("/", 1)[-1].startswith(TEMPORARY_PREFIX))
+
+
+def glob(pattern: str) -> list[str]:
+    """The files that match a pattern, sorted, as locations of the pattern's own kind."""
+    fs, path = filesystem(pattern)
+    return sorted(unstrip(pattern, match) for match in fs.glob(path) if fs.isfile(match))
+
+
+def unstrip(like: str, path: str) -> str:
+    """A file system's path as a location with the scheme of `like`."""
+    if not is_remote(like):
+        return path
+    return f"{urllib.parse.urlsplit(like).scheme}://{path}"
+
+
+def remove_file(location: str) -> None:
+    """Removes a file if it is there."""
+    fs, path = filesystem(location)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm_file(path)
+
+
+def remove_folder(folder: str) -> None:
+    """Removes a folder and all that is in it, if it is there."""
+    fs, path = filesystem(folder)
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm(path, recursive=True)
+
+
+@contextlib.contextmanager
+def local_folder(folder: str) -> Iterator[Path]:
+    """A local folder with the content of `folder`: itself, or a temporary copy of a remote one."""
+    if not is_remote(folder):
+        yield local_path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="clozeflow-") as copy:
+        for name in list_files(folder):
+            target = Path(copy, name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            fs, path = filesystem(join(folder, name))
+            fs.get_file(path, str(target))
+        yield Path(copy)
+
+
+@contextlib.contextmanager
+def output_folder(folder: str) -> Iterator[Path]:
+    """A local folder to write to, for libraries that know only local paths.
+
+    A local folder is itself (made if need be). What was written for a remote one is uploaded
+    when the block ends well.
+    """
+    if not is_remote(folder):
+        try:
+            os.makedirs(local_path(folder), exist_ok=True)
+        except OSError as error:
+            raise write_error(folder, error) from error
+        yield local_path(folder)
+        return
+    with tempfile.TemporaryDirectory(prefix="clozeflow-") as copy:
+        yield Path(copy)
+        for name in list_files(copy):
+            fs, remote = filesystem(join(folder, name))
+            fs.put_file(str(Path(copy, name)), remote)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Makes `target` the same file as `source`: a hard link where the disk allows, else a copy."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

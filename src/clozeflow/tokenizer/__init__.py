@@ -1,0 +1,1 @@
+"""A corpus to a tokenizer, and the figures of its quality."""

@@ -1,0 +1,1 @@
+"""Shards to a masked language model."""
