@@ -1,0 +1,45 @@
+# One image for every stage: `cpu` for data stages, evaluation and small training, `tpu` for
+# training on TPU. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
+ARG BASE_IMAGE=python:3.11-slim-bookworm
+
+FROM ${BASE_IMAGE} AS builder
+RUN python3 -m venv /opt/clozeflow
+COPY requirements/ /build/requirements/
+# Dependencies before source: a change of code does not install them again.
+RUN /opt/clozeflow/bin/pip install --no-cache-dir --require-hashes -r /build/requirements/uv.lock
+
+FROM builder AS cpu-builder
+RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --require-hashes -r /build/requirements/cpu.lock
+COPY pyproject.toml README.md LICENSE /build/
+COPY src/ /build/src/
+RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --no-build-isolation /build \
+ && /opt/clozeflow/bin/pip uninstall --yes uv
+
+FROM builder AS tpu-builder
+RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --require-hashes -r /build/requirements/tpu.lock
+COPY pyproject.toml README.md LICENSE /build/
+COPY src/ /build/src/
+RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --no-build-isolation /build \
+ && /opt/clozeflow/bin/pip uninstall --yes uv
+
+FROM ${BASE_IMAGE} AS runtime
+RUN useradd --create-home --uid 1000 clozeflow
+ENV PATH=/opt/clozeflow/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    TF_USE_LEGACY_KERAS=1 \
+    TF_CPP_MIN_LOG_LEVEL=2
+WORKDIR /home/clozeflow
+
+FROM runtime AS tpu
+COPY --from=tpu-builder /opt/clozeflow /opt/clozeflow
+# TensorFlow finds the TPU through this library (Vertex's documentation for v5e).
+RUN ln -s "$(find /opt/clozeflow -name libtpu.so | head -n 1)" /lib/libtpu.so
+ENV NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
+    TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so
+USER clozeflow
+HEALTHCHECK --interval=5m --timeout=30s CMD ["clozeflow", "--help"]
+
+FROM runtime AS cpu
+COPY --from=cpu-builder /opt/clozeflow /opt/clozeflow
+USER clozeflow
+HEALTHCHECK --interval=5m --timeout=30s CMD ["clozeflow", "--help"]

@@ -1,0 +1,63 @@
+# Everything runs in .venv, made from requirements/dev.lock. `make` alone lists the targets.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+IMAGE ?= clozeflow
+BASE_IMAGE ?= python:3.11-slim-bookworm
+IMAGE_BUILDER ?= docker
+LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all lint format compile images lock clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## Make .venv from the lock file (the other targets do it themselves)
+
+$(STAMP): requirements/dev.lock requirements/uv.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else \
+		f"clozeflow needs Python 3.11, 3.12 or 3.13; {sys.executable} is {v[0]}.{v[1]}. Run: make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(STAMP) ## From raw text to an evaluated model, on this machine (a few minutes)
+	$(BIN)/python -m pipelines run pretrain --preset demo --output runs/demo
+
+test: $(STAMP) ## Run the tests
+	$(BIN)/python -m pytest
+
+test-all: $(STAMP) ## Run the tests, the slow ones too
+	$(BIN)/python -m pytest -m ''
+
+lint: $(STAMP) ## Check format, style and types, and that compiled files are current
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python compile.py --check
+
+format: $(STAMP) ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+compile: $(STAMP) ## Compile every component and pipeline
+	$(BIN)/python compile.py
+
+images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|podman|buildah)
+	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target cpu --tag $(IMAGE):cpu .
+	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target tpu --tag $(IMAGE):tpu .
+
+lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
+	$(LOCK) --extra cpu --extra sample --extra hub --extra pipelines --extra dev --output-file requirements/dev.lock
+	$(LOCK) --extra cpu --extra sample --extra hub --output-file requirements/cpu.lock
+	$(LOCK) --extra tpu --extra sample --extra hub --output-file requirements/tpu.lock
+	echo uv | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --quiet --output-file requirements/uv.lock
+
+clean: ## Remove .venv, build and caches (not runs/)
+	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache
