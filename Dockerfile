@@ -9,14 +9,14 @@ COPY requirements/ /build/requirements/
 RUN /opt/clozeflow/bin/pip install --no-cache-dir --require-hashes -r /build/requirements/uv.lock
 
 FROM builder AS cpu-builder
-RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --require-hashes -r /build/requirements/cpu.lock
+RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --require-hashes -r /build/requirements/cpu.lock
 COPY pyproject.toml README.md LICENSE /build/
 COPY src/ /build/src/
 RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --no-build-isolation /build \
  && /opt/clozeflow/bin/pip uninstall --yes uv
 
 FROM builder AS tpu-builder
-RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --require-hashes -r /build/requirements/tpu.lock
+RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --require-hashes -r /build/requirements/tpu.lock
 COPY pyproject.toml README.md LICENSE /build/
 COPY src/ /build/src/
 RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --no-build-isolation /build \
