@@ -38,7 +38,9 @@ def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:
     """Runs a stage as KFP asks for it and writes the executor output file."""
     given, wanted = executor_input.get("inputs", {}), executor_input["outputs"]
     config = stage.config.from_mapping(given.get("parameterValues", {}))
-    inputs = {name: _location(_first(given["artifacts"], name)["uri"]) for name in stage.inputs}
+    inputs = {
+        name: _location(_first(given.get("artifacts", {}), name)["uri"]) for name in stage.inputs
+    }
     main_output = _first(wanted["artifacts"], stage.output_name)
     output = _location(main_output["uri"])
     manifest = run_stage(

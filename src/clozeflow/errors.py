@@ -1,5 +1,9 @@
 """The one exception that a user is meant to read."""
 
+from __future__ import annotations
+
+import functools
+
 
 class UserError(Exception):
     """Something the user can mend: shown as one message, without a traceback.
@@ -23,3 +27,8 @@ class UserError(Exception):
         detail = f" ({', '.join(facts)})" if facts else ""
         super().__init__(f"{where}: {what}{detail}. {fix}")
         self.where, self.what, self.got, self.expected, self.fix = where, what, got, expected, fix
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travels from worker processes; the default would lose the keywords."""
+        make = functools.partial(UserError, fix=self.fix, got=self.got, expected=self.expected)
+        return make, (self.where, self.what)

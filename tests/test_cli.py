@@ -1,0 +1,60 @@
+"""The command line: flags, help, errors, and what importing it does not import."""
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from clozeflow import cli
+from clozeflow.config import flag
+from clozeflow.stages import STAGES
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "clozeflow.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_help_lists_every_command():
+    result = run("--help")
+    assert result.returncode == 0
+    for command in (*STAGES, "predict", "verify"):
+        assert command in result.stdout
+
+
+@pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
+def test_flags_are_the_fields_of_the_config(stage, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["clozeflow", stage.name, "--help"])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 0
+    text = capsys.readouterr().out
+    names = [*stage.inputs, "output", *(field.name for field in dataclasses.fields(stage.config))]
+    for name in names:
+        assert flag(name) in text
+
+
+def test_nothing_heavy_is_imported_to_answer_help():
+    heavy = "tensorflow,transformers,tokenizers,sentencepiece,datasets,matplotlib,pyarrow,kfp,gcsfs"
+    code = (
+        f"import sys, clozeflow.cli; print([m for m in {heavy.split(',')!r} if m in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_user_error_is_one_message_without_a_traceback(tmp_path):
+    result = run("verify", str(tmp_path))
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error: {tmp_path}: is no finished artifact")
+    assert "Traceback" not in result.stderr
+
+
+def test_wrong_value_names_the_flag(tmp_path):
+    result = run("shard", "--corpus", "a", "--tokenizer", "b", "--output", "c", "--seq-len", "4")
+    assert result.returncode == 2
+    assert "--seq-len" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,62 @@
+"""Units of work: in order, in parallel, and not twice."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clozeflow.engine import run_units
+from clozeflow.errors import UserError
+
+
+def square(unit):
+    return unit * unit
+
+
+def note_and_square(unit):
+    folder, value = unit
+    Path(folder, f"{value}-{os.getpid()}-{os.urandom(4).hex()}").touch()
+    return value * value
+
+
+def refuse_three(unit):
+    folder, value = unit
+    if value == 3 and not Path(folder, "mended").exists():
+        raise UserError("unit 3", "is broken", fix="Mend it.")
+    return note_and_square(unit)
+
+
+def die(unit):
+    os._exit(9)
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_results_are_in_the_units_order(num_workers):
+    results = run_units(square, range(20), num_workers=num_workers, description="t")
+    assert results == [n * n for n in range(20)]
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_finished_units_are_not_done_again(tmp_path, num_workers):
+    seen, ledger = tmp_path / "seen", str(tmp_path / "ledger")
+    seen.mkdir()
+    units = [(str(seen), n) for n in range(6)]
+
+    def run(work):
+        return run_units(work, units, num_workers=num_workers, description="t", ledger=ledger)
+
+    with pytest.raises(UserError, match="unit 3"):
+        run(refuse_three)
+    done = {path.name.split("-")[0] for path in seen.iterdir()}
+    recorded = len(list(Path(ledger).iterdir()))
+    assert "3" not in done
+    assert recorded >= 1
+    (seen / "mended").touch()
+    assert run(refuse_three) == [n * n for n in range(6)]
+    calls = len([p for p in seen.iterdir() if p.name != "mended"])
+    assert calls == len(done) + 6 - recorded
+
+
+def test_killed_worker_is_said_in_words():
+    with pytest.raises(UserError, match="was killed from outside"):
+        run_units(die, [1, 2], num_workers=2, description="t")
