@@ -1,0 +1,208 @@
+"""Fixed-length examples as TFRecord bytes, and the way back, in bulk and without TensorFlow.
+
+An example is a `tf.train.Example` with two int64 lists, `attention_mask` and `input_ids`, both
+`seq_len` long. The bytes are those of protobuf's deterministic serialisation (map keys sorted,
+lists packed), so that between two rows only the mask, the ids and a few lengths differ: the rest
+is a template that depends on the ids' length in bytes alone. Sources of the formats: protobuf's
+encoding guide, and tensorflow/core/lib/io/record_writer.h for the frame:
+
+    uint64 length | uint32 masked crc32c(length) | payload | uint32 masked crc32c(payload)
+
+Shapes: N examples, T tokens in each.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterator, Sequence
+
+import google_crc32c
+import numpy as np
+
+HEADER_BYTES = 12
+FOOTER_BYTES = 4
+_MASK_DELTA = 0xA282EAD8
+_MAX_VARINT_BYTES = 5
+"""Of a non-negative int32."""
+
+
+class DamagedRecordError(ValueError):
+    """The bytes of a shard are not what a writer of TFRecords leaves: cut, or changed."""
+
+
+def masked_crc(data: bytes) -> int:
+    """TFRecord's checksum: a CRC-32C, rotated and shifted."""
+    crc = google_crc32c.value(data)
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def frame(payload: bytes) -> bytes:
+    """One record of a TFRecord file."""
+    return b"".join((_header(len(payload)), payload, struct.pack("<I", masked_crc(payload))))
+
+
+def serialize(input_ids_NT: np.ndarray, attention_mask_NT: np.ndarray) -> Iterator[bytes]:
+    """Framed records of the examples, in order.
+
+    Args:
+        input_ids_NT: Integers from 0 to 2**31 - 1.
+        attention_mask_NT: Zeros and ones, uint8.
+    """
+    num_examples, seq_len = input_ids_NT.shape
+    packed, ends = _pack_varints(input_ids_NT)
+    masks = attention_mask_NT.astype(np.uint8).tobytes()
+    start = 0
+    for index in range(num_examples):
+        end = ends[index]
+        before, between = _template(seq_len, end - start)
+        mask = masks[index * seq_len : (index + 1) * seq_len]
+        yield frame(b"".join((before, mask, between, packed[start:end])))
+        start = end
+
+
+def scan(data: bytes) -> np.ndarray:
+    """Where each payload begins and ends: int64 [N, 2]. Headers are checked, payloads are not.
+
+    Raises:
+        DamagedRecordError: The frames do not fit the data.
+    """
+    bounds, position = [], 0
+    while position < len(data):
+        header = data[position : position + HEADER_BYTES]
+        length = int.from_bytes(header[:8], "little")
+        if len(header) < HEADER_BYTES or header != _header(length):
+            raise DamagedRecordError(f"no record's header at byte {position:,}")
+        start = position + HEADER_BYTES
+        position = start + length + FOOTER_BYTES
+        bounds.append((start, start + length))
+    if position > len(data):
+        raise DamagedRecordError(f"cut in the record at byte {bounds[-1][0]:,}")
+    return np.array(bounds, np.int64).reshape(-1, 2)
+
+
+def payloads(data: bytes, bounds: np.ndarray) -> list[bytes]:
+    """The payloads at `bounds` (int64 [N, 2]), their checksums checked.
+
+    Raises:
+        DamagedRecordError: A payload is not what was written.
+    """
+    found = []
+    for start, end in bounds.tolist():
+        payload = data[start:end]
+        if data[end : end + FOOTER_BYTES] != struct.pack("<I", masked_crc(payload)):
+            raise DamagedRecordError(f"wrong checksum of the record at byte {start:,}")
+        found.append(payload)
+    return found
+
+
+def parse(rows: Sequence[bytes], seq_len: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The examples in payloads that `serialize` made: int32 [N, T] ids and uint8 [N, T] mask.
+
+    Returns None if any was written in another form of the same message: those are for a
+    protobuf parser.
+    """
+    masks, ids, ends, end = [], [], [], 0
+    for row in rows:
+        layout = _layout_of(len(row), seq_len)
+        if layout is None:
+            return None
+        before, between = layout
+        middle = len(before) + seq_len
+        start = middle + len(between)
+        if not row.startswith(before) or row[middle:start] != between:
+            return None
+        masks.append(row[len(before) : middle])
+        ids.append(row[start:])
+        end += len(row) - start
+        ends.append(end)
+    values = _unpack_varints(b"".join(ids), np.array(ends, np.int64), seq_len)
+    mask = np.frombuffer(b"".join(masks), np.uint8).reshape(-1, seq_len)
+    if values is None or (mask > 1).any():
+        return None
+    return values, mask
+
+
+def _pack_varints(values_NT: np.ndarray) -> tuple[bytes, list[int]]:
+    """Every value as a protobuf varint, row after row, and where each row ends in the bytes."""
+    values = values_NT.astype(np.uint32, copy=False).reshape(-1)
+    largest = int(values.max(initial=0))
+    width = next(w for w in range(1, _MAX_VARINT_BYTES + 1) if w == 5 or largest < 1 << (7 * w))
+    groups = np.empty((len(values), width), np.uint8)
+    used = np.ones((len(values), width), bool)
+    for place in range(width):
+        rest = values >> np.uint32(7 * place)
+        groups[:, place] = (rest & 0x7F) | ((rest > 0x7F).astype(np.uint32) << 7)
+        if place:
+            used[:, place] = rest > 0
+    ends = np.cumsum(used.reshape(len(values_NT), -1).sum(axis=1, dtype=np.int64))
+    return groups[used].tobytes(), ends.tolist()
+
+
+def _unpack_varints(data: bytes, row_ends: np.ndarray, seq_len: int) -> np.ndarray | None:
+    """The reverse of `_pack_varints`: int32 [N, T], or None if the rows are not T values long."""
+    octets = np.frombuffer(data, np.uint8)
+    lasts = np.flatnonzero(octets < 0x80)
+    if len(lasts) != len(row_ends) * seq_len or not np.array_equal(
+        lasts[seq_len - 1 :: seq_len] + 1, row_ends
+    ):
+        return None
+    firsts = np.empty_like(lasts)
+    firsts[:1], firsts[1:] = 0, lasts[:-1] + 1
+    widths = lasts - firsts
+    values = (octets[firsts] & 0x7F).astype(np.int64)
+    place = 1
+    while (longer := np.flatnonzero(widths >= place)).size:
+        if place == _MAX_VARINT_BYTES:
+            return None
+        values[longer] |= (octets[firsts[longer] + place] & 0x7F).astype(np.int64) << (7 * place)
+        place += 1
+    if values.size and values.max() > np.iinfo(np.int32).max:
+        return None
+    return values.astype(np.int32).reshape(-1, seq_len)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _header(length: int) -> bytes:
+    prefix = struct.pack("<Q", length)
+    return prefix + struct.pack("<I", masked_crc(prefix))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _template(seq_len: int, num_id_bytes: int) -> tuple[bytes, bytes]:
+    """What stands before the mask's bytes, and between them and the ids' bytes."""
+    mask_key, mask_list = _entry(b"attention_mask", seq_len)
+    ids_key, ids_list = _entry(b"input_ids", num_id_bytes)
+    size = sum(map(len, (mask_key, mask_list, ids_key, ids_list))) + seq_len + num_id_bytes
+    # Example { features = 1 { feature = 1 {…} feature = 1 {…} } }
+    return b"\x0a" + _varint(size) + mask_key + mask_list, ids_key + ids_list
+
+
+def _entry(name: bytes, num_bytes: int) -> tuple[bytes, bytes]:
+    """A map entry up to the bytes of its packed list: the key's part and the value's part."""
+    # Feature { int64_list = 3 { value = 1 [packed] } } as the entry's value = 2; its key = 1.
+    packed = b"\x0a" + _varint(num_bytes)
+    int64_list = b"\x1a" + _varint(len(packed) + num_bytes) + packed
+    value = b"\x12" + _varint(len(int64_list) + num_bytes) + int64_list
+    key = b"\x0a" + _varint(len(name)) + name
+    return b"\x0a" + _varint(len(key) + len(value) + num_bytes) + key, value
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _layout_of(payload_bytes: int, seq_len: int) -> tuple[bytes, bytes] | None:
+    """The template of a payload of this length, if `serialize` writes any such."""
+    guess = payload_bytes - seq_len - sum(map(len, _template(seq_len, seq_len)))
+    for num_id_bytes in range(max(seq_len, guess - 16), guess + 1):
+        template = _template(seq_len, num_id_bytes)
+        if sum(map(len, template)) + seq_len + num_id_bytes == payload_bytes:
+            return template
+    return None
+
+
+def _varint(value: int) -> bytes:
+    groups = bytearray()
+    while value > 0x7F:
+        groups.append((value & 0x7F) | 0x80)
+        value >>= 7
+    groups.append(value)
+    return bytes(groups)
