@@ -24,6 +24,7 @@ def executor_input(folder, **parameters):
                 "metrics": artifact("metrics", "system.Metrics"),
                 "report": artifact("page.html", "system.HTML"),
             },
+            "parameters": {"blessed": {"outputFile": str(folder / "blessed")}},
         },
     }
 
@@ -39,6 +40,20 @@ def test_executor_output_carries_metadata_figures_report_and_parameters(tmp_path
     assert output["artifacts"]["metrics"]["artifacts"][0]["metadata"] == {"mean": 0.5}
     assert (tmp_path / "page.html").read_text() == "<p>report</p>"
     assert output["parameterValues"] == {"blessed": True}
+
+
+def test_only_declared_parameter_outputs_are_written(tmp_path):
+    asked = executor_input(tmp_path)
+    del asked["outputs"]["parameters"]
+    component.run_component(toy_stage(), asked)
+    output = json.loads((tmp_path / "below" / "executor_output.json").read_text())
+    assert output["parameterValues"] == {}
+
+
+def test_fields_of_a_custom_job_are_no_settings(tmp_path):
+    job = {"project": "p", "worker_pool_specs": [{"replica_count": 1}], "labels": {}}
+    manifest = component.run_component(toy_stage(), executor_input(tmp_path, size=4, **job))
+    assert manifest.config == {"size": 4, "num_workers": 1}
 
 
 def test_unknown_and_ill_typed_parameters_are_errors(tmp_path):

@@ -132,3 +132,42 @@ def test_cache_does_not_serve_damaged_work(tmp_path, damage):
     make(tmp_path / "b", run=work, cache=cache)
     assert work.calls == 2
     assert letters(tmp_path / "b") == "xxx"
+
+
+def test_cache_finds_work_whose_first_folder_is_gone(tmp_path):
+    cache, work = StageCache(tmp_path / "cache"), Counted()
+    make(tmp_path / "a", run=work, cache=cache)
+    make(tmp_path / "b", run=work, cache=cache)
+    storage.remove_folder(str(tmp_path / "a"))
+    make(tmp_path / "c", run=work, cache=cache)
+    assert work.calls == 1
+
+
+def test_restored_work_replaces_what_an_unfinished_run_left(tmp_path):
+    cache = StageCache(tmp_path / "cache")
+    with pytest.raises(RuntimeError):
+        make(tmp_path / "b", run=Counted(fail=True))
+    make(tmp_path / "a", cache=cache)
+    make(tmp_path / "b", cache=cache)
+    assert letters(tmp_path / "b") == "xxx"
+    assert not (tmp_path / "b" / stages.WORK_FOLDER).exists()
+
+
+def test_restored_work_names_its_inputs_where_they_are(tmp_path):
+    cache, folders = StageCache(tmp_path / "cache"), {}
+    for run in ("one", "two"):
+        folders[run] = {"corpus": str(tmp_path / run / "a")}
+        make(tmp_path / run / "a", cache=cache)
+        second = make(
+            tmp_path / run / "b", cache=cache, inputs=folders[run], corpus=ArtifactType.CORPUS
+        )
+        assert second.input("corpus").uri == folders[run]["corpus"]
+
+
+def test_cache_leaves_a_folder_of_others_alone(tmp_path):
+    cache = StageCache(tmp_path / "cache")
+    make(tmp_path / "a", cache=cache)
+    storage.write_text(str(tmp_path / "b" / "thesis.txt"), "mine")
+    with pytest.raises(UserError, match="was not begun by clozeflow"):
+        make(tmp_path / "b", cache=cache)
+    assert (tmp_path / "b" / "thesis.txt").read_text() == "mine"

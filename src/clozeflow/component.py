@@ -20,6 +20,31 @@ from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
 from clozeflow.stages import STAGES, Stage, run_stage
 
+CUSTOM_JOB_FIELDS = frozenset(
+    {
+        "base_output_directory",
+        "display_name",
+        "enable_web_access",
+        "encryption_spec_key_name",
+        "labels",
+        "location",
+        "max_wait_duration",
+        "network",
+        "persistent_resource_id",
+        "project",
+        "psc_interface_config",
+        "reserved_ip_ranges",
+        "restart_job_on_worker_restart",
+        "service_account",
+        "strategy",
+        "tensorboard",
+        "timeout",
+        "worker_pool_specs",
+    }
+)
+"""Inputs that a component gets when it is wrapped as a custom job of Vertex AI: they describe the
+job, and stand in the executor input beside the stage's settings."""
+
 REPORT = "report.html"
 """The file that a stage's HTML output is made from, in the artifact's folder."""
 
@@ -37,7 +62,9 @@ def main() -> None:
 def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:
     """Runs a stage as KFP asks for it and writes the executor output file."""
     given, wanted = executor_input.get("inputs", {}), executor_input["outputs"]
-    config = stage.config.from_mapping(given.get("parameterValues", {}))
+    config = stage.config.from_mapping(
+        {k: v for k, v in given.get("parameterValues", {}).items() if k not in CUSTOM_JOB_FIELDS}
+    )
     inputs = {
         name: _location(_first(given.get("artifacts", {}), name)["uri"]) for name in stage.inputs
     }
@@ -48,7 +75,7 @@ def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:
     )
     storage.write_text(
         _location(wanted["outputFile"]),
-        json.dumps(_executor_output(stage, manifest, wanted["artifacts"], output)),
+        json.dumps(_executor_output(stage, manifest, wanted, output)),
     )
     return manifest
 
@@ -95,14 +122,16 @@ def _executor_output(
     stage: Stage, manifest: Manifest, wanted: Mapping[str, Any], output: str
 ) -> dict[str, Any]:
     written = {}
-    for name in wanted:
-        artifact = _first(wanted, name)
+    for name in wanted["artifacts"]:
+        artifact = _first(wanted["artifacts"], name)
         metadata = _metadata(manifest)
         if name != stage.output_name:
             metadata = _fill_extra_output(artifact, manifest, output)
         echo = {key: artifact[key] for key in ("name", "uri") if key in artifact}
         written[name] = {"artifacts": [{**echo, "metadata": metadata}]}
-    return {"artifacts": written, "parameterValues": dict(manifest.parameters)}
+    declared = wanted.get("parameters", {})
+    values = {name: value for name, value in manifest.parameters.items() if name in declared}
+    return {"artifacts": written, "parameterValues": values}
 
 
 def _fill_extra_output(

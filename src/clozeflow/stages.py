@@ -140,11 +140,15 @@ def run_stage(
     refs = _input_refs(stage, config, opened)
     key = work_key(stage, config, refs)
     if artifacts.is_finished(output):
-        return _finished(output, stage, config, refs, key)
-    if cache and (manifest := cache.restore(key, output)):
-        logger.info("%s: taken from an earlier run", stage.name)
+        manifest = _finished(output, stage, config, refs, key)
+        if cache:
+            cache.remember(key, output)
         return manifest
     _start(output, key)
+    if cache and (earlier := cache.restore(key, output, inputs=refs, keep=WORK_FOLDER)):
+        storage.remove_folder(work_folder(output))
+        logger.info("%s: taken from an earlier run", stage.name)
+        return earlier
     outcome = stage.function("run")(config, opened, output)
     manifest = _manifest(stage, config, refs, key, outcome, output)
     artifacts.write_manifest(output, manifest)
