@@ -1,0 +1,31 @@
+"""The shard component: a corpus and a tokenizer to TFRecord files of fixed-length examples."""
+
+from kfp import dsl
+
+from clozeflow.shards.config import ShardConfig
+from components import images
+from components.artifacts import Corpus, Shards, Tokenizer
+from components.documentation import documented_by
+
+
+@dsl.container_component
+@documented_by(ShardConfig)
+def shard(
+    corpus: dsl.Input[Corpus],
+    tokenizer: dsl.Input[Tokenizer],
+    shards: dsl.Output[Shards],
+    seq_len: int = 128,
+    examples_per_shard: int = 8192,
+    seed: int = 0,
+    num_workers: int = 0,
+) -> dsl.ContainerSpec:
+    """Tokenizes a corpus and packs it into examples of `seq_len` tokens.
+
+    Args:
+        corpus: The documents.
+        tokenizer: The tokenizer to cut them with.
+        shards: The examples, as TFRecord files.
+    """
+    return dsl.ContainerSpec(
+        image=images.CPU, command=["clozeflow-component"], args=["shard", "{{$}}"]
+    )

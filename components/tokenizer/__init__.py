@@ -1,0 +1,1 @@
+"""The tokenizer component."""

@@ -1,0 +1,29 @@
+"""The tokenizer component: a corpus to a tokenizer that `AutoTokenizer` opens."""
+
+from kfp import dsl
+
+from clozeflow.tokenizer.config import TokenizerConfig
+from components import images
+from components.artifacts import Corpus, Tokenizer
+from components.documentation import documented_by
+
+
+@dsl.container_component
+@documented_by(TokenizerConfig)
+def tokenizer(
+    corpus: dsl.Input[Corpus],
+    tokenizer: dsl.Output[Tokenizer],
+    algorithm: str = "unigram",
+    vocab_size: int = 8192,
+    model_max_length: int = 512,
+    num_workers: int = 0,
+) -> dsl.ContainerSpec:
+    """Trains a tokenizer on the train split of a corpus and reports its quality.
+
+    Args:
+        corpus: The documents.
+        tokenizer: The tokenizer's folder.
+    """
+    return dsl.ContainerSpec(
+        image=images.CPU, command=["clozeflow-component"], args=["tokenizer", "{{$}}"]
+    )

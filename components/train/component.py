@@ -1,0 +1,42 @@
+"""The train component: shards to a masked language model."""
+
+from kfp import dsl
+
+from clozeflow.training.config import TrainConfig
+from components import images
+from components.artifacts import MaskedLM, Shards, Tokenizer
+from components.documentation import documented_by
+
+
+@dsl.container_component
+@documented_by(TrainConfig)
+def train(
+    shards: dsl.Input[Shards],
+    tokenizer: dsl.Input[Tokenizer],
+    model: dsl.Output[MaskedLM],
+    preset: str = "tiny",
+    num_train_steps: int = 400,
+    global_batch_size: int = 64,
+    peak_learning_rate: float = 2e-3,
+    warmup_steps: int = 40,
+    weight_decay: float = 0.01,
+    max_gradient_norm: float = 1.0,
+    masking_rate: float = 0.15,
+    dropout_rate: float = 0.1,
+    seed: int = 0,
+    precision: str = "auto",
+    distribution: str = "auto",
+    steps_per_call: int = 20,
+    log_every_steps: int = 20,
+    checkpoint_every_steps: int = 100,
+) -> dsl.ContainerSpec:
+    """Trains a masked language model from scratch; resumes by itself.
+
+    Args:
+        shards: The examples.
+        tokenizer: The tokenizer that the shards were made with; it becomes part of the model.
+        model: The model's folder.
+    """
+    return dsl.ContainerSpec(
+        image=images.CPU, command=["clozeflow-component"], args=["train", "{{$}}"]
+    )

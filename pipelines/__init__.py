@@ -1,0 +1,1 @@
+"""Pipelines of the components, and what is done with them: compile, run, submit, ask after."""

@@ -1,0 +1,167 @@
+"""A pipeline's arguments: from `k=v` on a command line to checked values.
+
+KFP and Vertex AI check types late or not at all; here every value is checked against the
+pipeline's own definition, and every stage's settings are built once, before anything runs.
+"""
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from google.protobuf import json_format
+from kfp.dsl.base_component import BaseComponent
+
+from clozeflow.errors import UserError
+from clozeflow.stages import STAGES
+
+Spec = Mapping[str, Any]
+"""A compiled pipeline, as JSON-like values."""
+
+
+def spec_of(pipeline: BaseComponent) -> Spec:
+    """The compiled form of a pipeline or component."""
+    return json_format.MessageToDict(pipeline.pipeline_spec)
+
+
+def parameter_definitions(spec: Spec) -> dict[str, Any]:
+    """A pipeline's parameters: type, default, description."""
+    return spec["root"].get("inputDefinitions", {}).get("parameters", {})
+
+
+def parse_arguments(spec: Spec, assignments: Iterable[str]) -> dict[str, Any]:
+    """The values of `k=v` texts, in the types that the pipeline gives its parameters.
+
+    A list is given as JSON, or by giving the same parameter several times.
+    """
+    definitions = parameter_definitions(spec)
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, text = assignment.partition("=")
+        if not equals:
+            raise UserError("--param", "has no value", got=assignment, fix="Write NAME=VALUE.")
+        _check_known(definitions, name)
+        value = _parse(name, text, definitions[name]["parameterType"])
+        if isinstance(value, list) and name in values:
+            value = values[name] + value
+        values[name] = value
+    return values
+
+
+def check_arguments(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Every parameter's value, defaults included, after all checks that need no data.
+
+    Raises:
+        UserError: A parameter is unknown, missing, of another type, or out of a stage's range.
+    """
+    definitions = parameter_definitions(spec)
+    for name, value in arguments.items():
+        _check_known(definitions, name)
+        _check_type(name, value, definitions[name]["parameterType"])
+    values = {}
+    for name, definition in definitions.items():
+        if name not in arguments and "defaultValue" not in definition:
+            raise UserError(
+                f"parameter {name}", "has no value", fix=f"Give it: --param {name}=VALUE."
+            )
+        values[name] = _plain(arguments.get(name, definition.get("defaultValue")), definition)
+    _check_stages(spec, values)
+    return values
+
+
+def _check_known(definitions: Mapping[str, Any], name: str) -> None:
+    if name not in definitions:
+        close = difflib.get_close_matches(name, definitions, n=1)
+        hint = f"Did you mean {close[0]}?" if close else f"Parameters: {', '.join(definitions)}."
+        raise UserError("--param", "the pipeline has no such parameter", got=name, fix=hint)
+
+
+def _parse(name: str, text: str, kind: str) -> Any:
+    if kind == "STRING":
+        return text
+    if kind == "LIST" and not text.lstrip().startswith("["):
+        return [text]
+    try:
+        return json.loads(text.lower() if kind == "BOOLEAN" else text)
+    except ValueError:
+        raise _wrong_type(name, text, kind) from None
+
+
+_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
+    "STRING": ("text", (str,)),
+    "NUMBER_INTEGER": ("an integer", (int, float)),
+    "NUMBER_DOUBLE": ("a number", (int, float)),
+    "BOOLEAN": ("true or false", (bool,)),
+    "LIST": ("a list", (list,)),
+    "STRUCT": ("a mapping", (dict,)),
+}
+
+
+def _check_type(name: str, value: Any, kind: str) -> None:
+    accepted = _TYPES[kind][1]
+    is_accepted = isinstance(value, accepted) and (isinstance(value, bool) <= (bool in accepted))
+    if not is_accepted or (kind == "NUMBER_INTEGER" and value != int(value)):
+        raise _wrong_type(name, value, kind)
+
+
+def _wrong_type(name: str, value: Any, kind: str) -> UserError:
+    words = _TYPES[kind][0]
+    return UserError(
+        f"parameter {name}",
+        "has the wrong type",
+        got=repr(value),
+        expected=words,
+        fix=f"Give {name} {words}.",
+    )
+
+
+def _plain(value: Any, definition: Mapping[str, Any]) -> Any:
+    """A compiled spec has one type of number: an integer's default comes back as 8192.0."""
+    return int(value) if definition["parameterType"] == "NUMBER_INTEGER" else value
+
+
+def _check_stages(spec: Spec, values: Mapping[str, Any]) -> None:
+    """Builds the config of each of our stages, which checks ranges and what goes together."""
+    executors = spec["deploymentSpec"]["executors"]
+    for name, task in spec["root"].get("dag", {}).get("tasks", {}).items():
+        component = spec["components"][task["componentRef"]["name"]]
+        executor = executors.get(component.get("executorLabel"), {})
+        stage = stage_of(executor.get("container", {}))
+        settings = _settings(task, component, values)
+        if stage is None or settings is None:
+            continue
+        try:
+            STAGES[stage].config.from_mapping(settings)
+        except UserError as error:
+            raise UserError(
+                f"task {name}: {error.where}",
+                error.what,
+                got=error.got,
+                expected=error.expected,
+                fix=error.fix,
+            ) from None
+
+
+def stage_of(container: Mapping[str, Any]) -> str | None:
+    """The stage that a container runs, if it is one of ours (also inside a custom job)."""
+    command = [*container.get("command", []), *container.get("args", [])]
+    return command[1] if command[:1] == ["clozeflow-component"] else None
+
+
+def _settings(
+    task: Mapping[str, Any], component: Mapping[str, Any], values: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """A task's settings, or None where one of them is known only when the pipeline runs."""
+    given = task.get("inputs", {}).get("parameters", {})
+    settings = {}
+    for name, definition in component.get("inputDefinitions", {}).get("parameters", {}).items():
+        source = given.get(name)
+        if source is None:
+            settings[name] = definition.get("defaultValue")
+        elif "componentInputParameter" in source:
+            settings[name] = values.get(source["componentInputParameter"])
+        elif "runtimeValue" in source:
+            settings[name] = source["runtimeValue"].get("constant")
+        else:
+            return None
+    return {name: value for name, value in settings.items() if value is not None}
