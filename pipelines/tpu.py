@@ -31,6 +31,13 @@ class Provisioning(enum.StrEnum):
     """Waits until there are machines, at most `max_wait_seconds`."""
 
 
+class Unsupported(enum.Enum):
+    """What is done with a slice that TensorFlow does not support by default."""
+
+    REFUSE = enum.auto()
+    ALLOW = enum.auto()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JobOptions:
     """What a custom job can be told besides its machines."""
@@ -82,9 +89,9 @@ def vertex_variant(tpu: Slice, options: JobOptions | None = None) -> Variant:
     )
 
 
-def check_slice(tpu: Slice, *, unsupported: str = "refuse") -> None:
-    """Refuses slices that TensorFlow does not support, unless `unsupported` is "allow"."""
-    if tpu.generation is Generation.V6E and unsupported != "allow":
+def check_slice(tpu: Slice, unsupported: Unsupported = Unsupported.REFUSE) -> None:
+    """Refuses slices that TensorFlow does not support, unless told otherwise."""
+    if tpu.generation is Generation.V6E and unsupported is Unsupported.REFUSE:
         raise UserError(
             "--tpu",
             "TensorFlow does not support this generation by default",

@@ -61,6 +61,10 @@ class Report:
         text = html.escape(caption)
         return self._add(f"<figure>{_svg(figure)}<figcaption>{text}</figcaption></figure>")
 
+    def drawing(self, svg: str, caption: str) -> Self:
+        """A drawing that is SVG already; texts from outside must be escaped in it."""
+        return self._add(f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>")
+
     def to_html(self) -> str:
         """The whole page."""
         title = html.escape(self._title)
