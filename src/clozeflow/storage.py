@@ -173,6 +173,20 @@ def unstrip(like: str, path: str) -> str:
     return f"{urllib.parse.urlsplit(like).scheme}://{path}"
 
 
+def move_file(source: str, target: str) -> None:
+    """Gives a file another name in the same store; a file of that name is replaced."""
+    fs, path = filesystem(source)
+    _, target_path = filesystem(target)
+    if is_remote(source):
+        fs.mv(path, target_path)
+        return
+    try:
+        os.makedirs(os.path.dirname(target_path), exist_ok=True)
+        os.replace(path, target_path)
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
 def remove_file(location: str) -> None:
     """Removes a file if it is there."""
     fs, path = filesystem(location)

@@ -9,10 +9,8 @@ import dataclasses
 import gzip
 import hashlib
 import os
-import tempfile
 import threading
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 from clozeflow import storage
@@ -21,6 +19,8 @@ from clozeflow.errors import UserError
 
 GZIP_SUFFIX = ".gz"
 DEFAULT_CACHE_BYTES = 16 << 30
+CHECKED_AT_ONCE_BYTES = 4 << 30
+"""Read before the first step: some seconds."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,29 +107,40 @@ def unpack(location: str, content: bytes) -> bytes:
 def check_content(location: str, entry: FileEntry, content: bytes) -> None:
     """Compares a shard's bytes with what the manifest says of them."""
     if len(content) != entry.num_bytes:
-        raise damaged(
-            location, "has another length than the manifest says", len(content), entry.num_bytes
-        )
+        raise _wrong_length(location, len(content), entry)
     if hashlib.sha256(content).hexdigest() != entry.sha256:
         raise damaged(location, "has other content than the manifest says (SHA-256)")
 
 
-def check_sizes(shards: Artifact, split: str) -> None:
-    """Refuses a split in which a file is missing or has another length: the first second's check.
+def check_split(shards: Artifact, split: str) -> None:
+    """What can be found in the first seconds: a missing or cut file, and a changed local one.
+
+    The content of remote files, and of those beyond `CHECKED_AT_ONCE_BYTES`, is checked when they
+    are read.
 
     Raises:
-        UserError: The first such file.
+        UserError: The first file that is not as the manifest says.
     """
-    for entry in shards.manifest.splits[split].files:
+    files = shards.manifest.splits[split].files
+    for entry in files:
         location = shards.path(entry.path)
         try:
             found = storage.size_bytes(location)
         except FileNotFoundError:
             raise damaged(location, "is missing") from None
         if found != entry.num_bytes:
-            raise damaged(
-                location, "has another length than the manifest says", found, entry.num_bytes
-            )
+            raise _wrong_length(location, found, entry)
+    num_bytes = 0
+    for entry in () if storage.is_remote(shards.uri) else files:
+        num_bytes += entry.num_bytes
+        if num_bytes > CHECKED_AT_ONCE_BYTES:
+            return
+        location = shards.path(entry.path)
+        check_content(location, entry, storage.read_bytes(location))
+
+
+def _wrong_length(location: str, found: int, entry: FileEntry) -> UserError:
+    return damaged(location, "has another length than the manifest says", found, entry.num_bytes)
 
 
 def damaged(

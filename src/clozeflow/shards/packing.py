@@ -15,7 +15,8 @@ import dataclasses
 
 import numpy as np
 
-BOS_ID, PAD_ID, EOS_ID, UNK_ID, MASK_ID = range(5)
+NUM_SPECIAL = 5
+BOS_ID, PAD_ID, EOS_ID, UNK_ID, MASK_ID = range(NUM_SPECIAL)
 """`<s>`, `<pad>`, `</s>`, `<unk>`, `<mask>`: the ids that every tokenizer here has."""
 
 

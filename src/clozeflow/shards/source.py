@@ -33,7 +33,7 @@ class Source:
 
     @classmethod
     def open(cls, shards: Artifact, split: str, cache: ShardCache | None = None) -> Source:
-        """The split's files, their sizes compared with the manifest.
+        """The split's files, compared with the manifest (see `fetch.check_split`).
 
         Raises:
             UserError: There is no such split, it has no examples, or a file is missing or cut.
@@ -46,7 +46,7 @@ class Source:
                 got=f"splits {', '.join(sorted(shards.manifest.splits)) or 'none'}",
                 fix="Give shards that have it, or another split.",
             )
-        fetch.check_sizes(shards, split)
+        fetch.check_split(shards, split)
         return cls(
             shards=shards,
             files=found.files,
@@ -63,7 +63,7 @@ class Source:
         """Rows of one shard (all of them if `rows` is None), in the order asked for."""
         return self._decode(shard, self._content(shard), rows)
 
-    def gather(self, shards: Sequence[int], rows: np.ndarray) -> Examples:
+    def gather(self, shards: np.ndarray, rows: np.ndarray) -> Examples:
         """Rows of several shards, numbered from 0 through all of them end to end."""
         ends = np.cumsum([self.sizes[shard] for shard in shards])
         place = np.searchsorted(ends, rows, side="right")
