@@ -1,1 +1,8 @@
-"""Shards to a masked language model."""
+"""Training of a masked language model."""
+
+import os
+
+# TensorFlow and transformers read it once, at import: Keras 3 cannot hold transformers' models.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+# TensorFlow's start-up notices hide what clozeflow says; errors still show.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -1,0 +1,57 @@
+"""What must go together, checked before anything is built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clozeflow.artifacts import Artifact
+from clozeflow.errors import UserError
+from clozeflow.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def check_inputs(config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Refuses shards that are too few for a batch, or that another vocabulary made.
+
+    Raises:
+        UserError: With both values.
+    """
+    split = shards.manifest.splits.get("train")
+    num_examples = split.counts.get("num_examples", 0) if split else 0
+    if config.global_batch_size > num_examples:
+        raise UserError(
+            "--global-batch-size",
+            f"is larger than the train split of {shards.uri}",
+            got=f"{config.global_batch_size:,}",
+            expected=f"at most {num_examples:,}, the examples that there are",
+            fix="Give a smaller --global-batch-size or more data.",
+        )
+    vocab_size = shards.manifest.properties["vocab_size"]
+    if vocab_size != len(tokenizer):
+        raise UserError(
+            f"tokenizer {tokenizer.name_or_path}",
+            f"has another number of ids than {shards.uri} was made with",
+            got=f"{len(tokenizer):,}",
+            expected=f"{vocab_size:,}",
+            fix="Give the tokenizer that the shards were made with.",
+        )
+    if tokenizer.mask_token_id is None:
+        raise UserError(
+            f"tokenizer {tokenizer.name_or_path}",
+            "has no mask token",
+            fix="Make the tokenizer with `clozeflow tokenizer`.",
+        )
+
+
+def check_division(config: TrainConfig, num_replicas: int) -> None:
+    """Refuses a global batch that the replicas cannot share evenly."""
+    if config.global_batch_size % num_replicas:
+        raise UserError(
+            "--global-batch-size",
+            f"cannot be divided among {num_replicas} replicas",
+            got=config.global_batch_size,
+            expected=f"a multiple of {num_replicas}",
+            fix=f"Give --global-batch-size a multiple of {num_replicas}.",
+        )

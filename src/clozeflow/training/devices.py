@@ -1,0 +1,95 @@
+"""Where the step runs: TensorFlow's strategy and the arithmetic of the layers."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from clozeflow.errors import UserError
+from clozeflow.training.config import Distribution, Precision
+
+logger = logging.getLogger(__name__)
+
+LOCAL_TPU = "local"
+
+
+def make_strategy(distribution: Distribution, *, tpu_name: str = "") -> tf.distribute.Strategy:
+    """The strategy for the devices of this machine, or for a TPU.
+
+    Args:
+        distribution: Which devices.
+        tpu_name: A remote TPU's name or address; empty for one attached to this machine.
+
+    Raises:
+        UserError: The TPU does not answer.
+    """
+    if distribution is Distribution.AUTO:
+        distribution = _find_distribution(tpu_name)
+    if distribution is Distribution.TPU:
+        return _tpu_strategy(tpu_name or LOCAL_TPU)
+    if distribution is Distribution.MIRRORED:
+        return tf.distribute.MirroredStrategy(_device_names())
+    return tf.distribute.OneDeviceStrategy(_device_names()[0])
+
+
+def _find_distribution(tpu_name: str) -> Distribution:
+    has_tpu = Path("/dev/accel0").exists() or Path("/dev/vfio/0").exists()
+    if tpu_name or "TPU_NAME" in os.environ or has_tpu:
+        return Distribution.TPU
+    several_gpus = len(tf.config.list_physical_devices("GPU")) > 1
+    return Distribution.MIRRORED if several_gpus else Distribution.ONE_DEVICE
+
+
+def _device_names() -> list[str]:
+    devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    return [device.name for device in devices]
+
+
+def _tpu_strategy(name: str) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        if name != LOCAL_TPU:
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+        return tf.distribute.TPUStrategy(resolver)
+    except Exception as error:  # what is raised depends on the TPU's kind and on its client
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"TPU {name!r}",
+            f"does not answer: {reason}",
+            fix="Check that it runs and its name, or give --distribution auto without a TPU.",
+        ) from error
+
+
+def uses_tpu(strategy: tf.distribute.Strategy) -> bool:
+    """Whether the step runs on a TPU."""
+    return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+@contextlib.contextmanager
+def precision_policy(precision: Precision, strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Keras's policy for the layers made in the block; the one before comes back after it."""
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(_policy_name(precision, strategy))
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+
+
+def _policy_name(precision: Precision, strategy: tf.distribute.Strategy) -> str:
+    if precision is Precision.AUTO:
+        return "mixed_bfloat16" if uses_tpu(strategy) else "float32"
+    return "mixed_bfloat16" if precision is Precision.BFLOAT16 else "float32"
+
+
+def input_context(strategy: tf.distribute.Strategy) -> dict[str, Any]:
+    """For the record: the devices of the run."""
+    return {"devices": type(strategy).__name__, "num_replicas": strategy.num_replicas_in_sync}

@@ -1,0 +1,189 @@
+"""The train stage: Shards and Tokenizer in, MaskedLM out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clozeflow import stages, storage
+from clozeflow.artifacts import Artifact
+from clozeflow.stages import Outcome
+from clozeflow.training import checks, data, devices, export, journal, schedules
+from clozeflow.training.checkpoint import Checkpoints, variables_by_name
+from clozeflow.training.config import TrainConfig
+from clozeflow.training.loop import Run, train
+from clozeflow.training.masking import MaskingRule
+from clozeflow.training.model import build_model, count_parameters, preset_config
+from clozeflow.training.optimizers import AdamW
+from clozeflow.training.progress import Progress
+from clozeflow.training.step import TrainStep
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
+
+CHECKPOINTS_FOLDER = "checkpoints"
+
+
+def run(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> Outcome:
+    """Trains the model and exports it; goes on from a checkpoint if there is one.
+
+    Args:
+        config: The settings.
+        inputs: `shards` and `tokenizer`.
+        output: The model's folder.
+
+    Raises:
+        UserError: Data, tokenizer, settings and devices do not go together; found before the
+            first step.
+        SystemExit: See `loop.train`.
+    """
+    with (
+        storage.local_folder(inputs["tokenizer"].uri) as tokenizer_folder,
+        storage.output_folder(output) as folder,
+    ):
+        tokenizer = _load_tokenizer(tokenizer_folder)
+        checks.check_inputs(config, inputs["shards"], tokenizer)
+        strategy = devices.make_strategy(config.distribution)
+        checks.check_division(config, strategy.num_replicas_in_sync)
+        step = _make_step(config, inputs["shards"], tokenizer, strategy)
+        progress = _train(config, inputs["shards"], tokenizer, output, folder, step, strategy)
+        _export(config, inputs, step.model, progress, folder, tokenizer_folder)
+    return _outcome(config, inputs["shards"], step.model, progress)
+
+
+def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def _make_step(
+    config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase, strategy: Any
+) -> TrainStep:
+    model_config = preset_config(
+        config.preset,
+        tokenizer=tokenizer,
+        seq_len=shards.manifest.properties["seq_len"],
+        dropout_rate=config.dropout_rate,
+    )
+    schedule = schedules.linear(
+        peak=config.peak_learning_rate,
+        warmup_steps=config.warmup_steps,
+        num_train_steps=config.num_train_steps,
+    )
+    with strategy.scope(), devices.precision_policy(config.precision, strategy):
+        model = build_model(model_config, seed=config.seed)
+        optimizer = AdamW(model.trainable_variables, weight_decay=config.weight_decay)
+    return TrainStep(
+        strategy=strategy,
+        model=model,
+        optimizer=optimizer,
+        schedule=schedule,
+        max_gradient_norm=config.max_gradient_norm,
+        seed=config.seed,
+    )
+
+
+def _train(
+    config: TrainConfig,
+    shards: Artifact,
+    tokenizer: PreTrainedTokenizerBase,
+    output: str,
+    folder: Path,
+    step: TrainStep,
+    strategy: Any,
+) -> Progress:
+    """Restores what there is and runs the rest of the steps."""
+    checkpoints = Checkpoints(
+        storage.join(stages.work_folder(output), CHECKPOINTS_FOLDER),
+        variables_by_name(step.model, step.optimizer),
+    )
+    progress = checkpoints.restore()
+    seq_len = shards.manifest.properties["seq_len"]
+    record = journal.Journal(
+        folder,
+        rows=progress.rows,
+        step=progress.step,
+        num_train_steps=config.num_train_steps,
+    )
+    batches = data.training_batches(
+        strategy,
+        shards,
+        rule=MaskingRule.for_tokenizer(tokenizer, rate=config.masking_rate, seq_len=seq_len),
+        global_batch_size=config.global_batch_size,
+        seed=config.seed,
+        start_step=progress.step,
+    )
+    with data.readable_errors(shards):
+        train(
+            Run(
+                config=config,
+                step=step,
+                batches=batches,
+                checkpoints=checkpoints,
+                journal=record,
+                tokens_per_step=config.global_batch_size * seq_len,
+            ),
+            progress,
+        )
+    record.close()
+    return progress
+
+
+def _export(
+    config: TrainConfig,
+    inputs: Mapping[str, Artifact],
+    model: Any,
+    progress: Progress,
+    folder: Path,
+    tokenizer_folder: Path,
+) -> None:
+    journal.draw_curves(folder, progress.rows)
+    export.export_model(
+        model,
+        folder,
+        tokenizer_folder=tokenizer_folder,
+        seq_len=inputs["shards"].manifest.properties["seq_len"],
+    )
+    facts = {
+        **_properties(config, inputs["shards"], model),
+        "final training loss (nats)": f"{progress.rows[-1]['loss']:.4f}",
+        **{name: artifact.manifest.fingerprint for name, artifact in inputs.items()},
+    }
+    export.write_card(folder, facts=facts, settings=config.shaping_settings())
+
+
+def _outcome(config: TrainConfig, shards: Artifact, model: Any, progress: Progress) -> Outcome:
+    last = progress.rows[-1]
+    return Outcome(
+        properties=_properties(config, shards, model),
+        metrics={
+            "train_loss": last["loss"],
+            "train_masked_accuracy": last["masked_accuracy"],
+            "tokens_per_second": float(last["tokens_per_second"]),
+        },
+        # h5 files and pictures hold what depends on the libraries that wrote them.
+        auxiliary=(
+            journal.TRAINING_LOG,
+            f"{journal.LOGS_FOLDER}/",
+            f"{journal.PLOTS_FOLDER}/",
+            "README.md",
+            export.TENSORFLOW_WEIGHTS,
+        ),
+    )
+
+
+def _properties(config: TrainConfig, shards: Artifact, model: Any) -> dict[str, Any]:
+    seq_len = shards.manifest.properties["seq_len"]
+    return {
+        "preset": config.preset.value,
+        "num_parameters": count_parameters(model),
+        "vocab_size": model.config.vocab_size,
+        "seq_len": seq_len,
+        "num_train_steps": config.num_train_steps,
+        "num_train_tokens": config.num_train_steps * config.global_batch_size * seq_len,
+    }

@@ -1,0 +1,153 @@
+"""The training step: many of them in one call of TensorFlow.
+
+Shape legend: B rows on a replica, T tokens in a row, P masked positions in a row, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from clozeflow.training.dropout import StatelessDropout
+from clozeflow.training.heads import masked_logits
+from clozeflow.training.optimizers import AdamW
+from clozeflow.training.schedules import Schedule
+
+
+class StepMetrics(NamedTuple):
+    """What a step says of itself, over its whole global batch."""
+
+    loss: float
+    """Mean cross-entropy of the masked tokens, in nats."""
+    masked_accuracy: float
+    """The share of masked tokens whose id has the highest score."""
+    gradient_norm: float
+    """Before clipping."""
+    learning_rate: float
+
+
+class TrainStep:
+    """A model, its optimizer and the function that changes both.
+
+    Args:
+        strategy: Whose scope the model and the optimizer were made in.
+        model: A `TF…ForMaskedLM`; its dropout is replaced.
+        optimizer: For the model's trainable variables.
+        schedule: The learning rate.
+        max_gradient_norm: Gradients are scaled down to this global norm.
+        seed: For dropout.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: tf.distribute.Strategy,
+        model: Any,
+        optimizer: AdamW,
+        schedule: Schedule,
+        max_gradient_norm: float,
+        seed: int,
+    ) -> None:
+        self.model, self.optimizer = model, optimizer
+        self._strategy = strategy
+        self._schedule = schedule
+        self._max_gradient_norm = max_gradient_norm
+        self._dropout = StatelessDropout(model, seed=seed)
+
+    def run(self, batches: Iterator[Any], *, first_step: int, num_steps: int) -> list[StepMetrics]:
+        """Runs steps without the host in between.
+
+        Args:
+            batches: Distributed batches, as `data.training_batches` gives them.
+            first_step: The index of the first of them, from 0.
+            num_steps: How many.
+        """
+        first = tf.constant(first_step, tf.int64)
+        rows = self._run(batches, first, tf.constant(num_steps, tf.int32)).numpy()
+        return [StepMetrics(*row.tolist()) for row in rows]
+
+    @tf.function(reduce_retracing=True)
+    def _run(self, batches: Any, first_step: Any, num_steps: Any) -> Any:
+        """float32 [num_steps, 4]: the fields of `StepMetrics`."""
+        rows = tf.TensorArray(tf.float32, size=num_steps, element_shape=[_NUM_METRICS])
+        for index in tf.range(num_steps):
+            step = first_step + tf.cast(index, tf.int64)
+            per_replica = self._strategy.run(self.replica_step, args=(next(batches), step))
+            row = self._strategy.experimental_local_results(per_replica)[0]
+            rows = rows.write(index, row)
+        return rows.stack()
+
+    def replica_step(self, batch: dict[str, Any], step: Any) -> Any:
+        """One step, as each replica does it.
+
+        Args:
+            batch: The replica's rows, as `masking.mask_batch` makes them.
+            step: int64 scalar.
+
+        Returns:
+            float32 [4], the same on each replica.
+        """
+        replica = tf.distribute.get_replica_context()
+        sums, gradients = self._gradients(batch, step, replica.replica_id_in_sync_group)
+        sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
+        loss_sum, num_correct, num_masked = tf.unstack(sums)
+        # Sums are divided here, after the replicas are added: a masked token weighs the same
+        # wherever it is.
+        gradients = [gradient / num_masked for gradient in gradients]
+        gradients, norm = tf.clip_by_global_norm(gradients, self._max_gradient_norm)
+        rate = self._schedule(step)
+        replica.merge_call(self._update, args=(gradients, rate, step))
+        return tf.stack([loss_sum / num_masked, num_correct / num_masked, norm, rate])
+
+    def _update(self, strategy: Any, gradients: Sequence[Any], rate: Any, step: Any) -> None:
+        self.optimizer.update(
+            strategy, self.model.trainable_variables, gradients, rate=rate, step=step
+        )
+
+    def _gradients(
+        self, batch: dict[str, Any], step: Any, replica_id: Any
+    ) -> tuple[Any, list[Any]]:
+        """The replica's sums (loss, correct, masked: float32 [3]) and gradients of its loss sum."""
+        num_rows = batch["input_ids"].shape[0]
+        self._dropout.start_step(step, first_row=replica_id * num_rows)
+        with tf.GradientTape() as tape:
+            sums = loss_sums(self.model, batch, training=True)
+            loss_sum = sums[0]
+        variables = self.model.trainable_variables
+        gradients = tape.gradient(loss_sum, variables, unconnected_gradients="zero")
+        # A sparse gradient of the embedding becomes a serial loop over rows on a TPU.
+        return sums, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+_NUM_METRICS = len(StepMetrics._fields)
+
+
+def loss_sums(model: Any, batch: dict[str, Any], *, training: bool) -> Any:
+    """Sums over a batch's masked tokens: of losses (nats), of right guesses, of tokens.
+
+    Loss and softmax are float32 whatever the arithmetic of the layers.
+
+    Returns:
+        float32 [3].
+    """
+    logits_BPV = masked_logits(
+        model,
+        batch["input_ids"],
+        batch["attention_mask"],
+        batch["masked_positions"],
+        training=training,
+    )
+    logits_BPV = tf.cast(logits_BPV, tf.float32)
+    labels_BP, weights_BP = batch["masked_labels"], batch["masked_weights"]
+    losses_BP = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels_BP, logits=logits_BPV)
+    guesses_BP = tf.argmax(logits_BPV, axis=-1, output_type=tf.int32)
+    correct_BP = tf.cast(guesses_BP == labels_BP, tf.float32)
+    return tf.stack(
+        [
+            tf.reduce_sum(losses_BP * weights_BP),
+            tf.reduce_sum(correct_BP * weights_BP),
+            tf.reduce_sum(weights_BP),
+        ]
+    )
