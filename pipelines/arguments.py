@@ -12,6 +12,7 @@ from typing import Any
 from google.protobuf import json_format
 from kfp.dsl.base_component import BaseComponent
 
+from clozeflow.component import CUSTOM_JOB_FIELDS
 from clozeflow.errors import UserError
 from clozeflow.stages import STAGES
 
@@ -125,8 +126,7 @@ def _check_stages(spec: Spec, values: Mapping[str, Any]) -> None:
     executors = spec["deploymentSpec"]["executors"]
     for name, task in spec["root"].get("dag", {}).get("tasks", {}).items():
         component = spec["components"][task["componentRef"]["name"]]
-        executor = executors.get(component.get("executorLabel"), {})
-        stage = stage_of(executor.get("container", {}))
+        stage = stage_of(component, executors.get(component.get("executorLabel"), {}))
         settings = _settings(task, component, values)
         if stage is None or settings is None:
             continue
@@ -142,8 +142,11 @@ def _check_stages(spec: Spec, values: Mapping[str, Any]) -> None:
             ) from None
 
 
-def stage_of(container: Mapping[str, Any]) -> str | None:
-    """The stage that a container runs, if it is one of ours (also inside a custom job)."""
+def stage_of(component: Mapping[str, Any], executor: Mapping[str, Any]) -> str | None:
+    """The stage that a component runs, if it is one of ours, also wrapped as a custom job."""
+    parameters = component.get("inputDefinitions", {}).get("parameters", {})
+    pools = parameters.get("worker_pool_specs", {}).get("defaultValue")
+    container = pools[0]["container_spec"] if pools else executor.get("container", {})
     command = [*container.get("command", []), *container.get("args", [])]
     return command[1] if command[:1] == ["clozeflow-component"] else None
 
@@ -164,4 +167,8 @@ def _settings(
             settings[name] = source["runtimeValue"].get("constant")
         else:
             return None
-    return {name: value for name, value in settings.items() if value is not None}
+    return {
+        name: value
+        for name, value in settings.items()
+        if value is not None and name not in CUSTOM_JOB_FIELDS
+    }

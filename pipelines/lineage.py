@@ -158,11 +158,14 @@ def _find(ref: InputRef, known: _Known) -> str | None:
     """The folder that holds an input now: where it was, or beside the artifact made of it."""
     if ref.type not in set(ArtifactType):
         return None
-    for folder in (ref.uri, known.folders.get(ref.fingerprint)):
-        if folder and artifacts.is_finished(folder):
-            if artifacts.read_manifest(folder).fingerprint == ref.fingerprint:
-                return folder
-    return None
+    places = (ref.uri, known.folders.get(ref.fingerprint, ""))
+    return next((folder for folder in places if _holds(folder, ref.fingerprint)), None)
+
+
+def _holds(folder: str, fingerprint: str) -> bool:
+    if not folder or not artifacts.is_finished(folder):
+        return False
+    return artifacts.read_manifest(folder).fingerprint == fingerprint
 
 
 def _leaf(ref: InputRef) -> Node:

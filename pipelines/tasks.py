@@ -6,8 +6,10 @@ up when a task starts; the handler here takes that place and runs the command it
 
 import contextlib
 import dataclasses
+import inspect
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kfp.local import executor_input_utils, subprocess_task_handler
+from kfp.local.io import IOStore
+from kfp.local.orchestrator.enhanced_dag_orchestrator import ConditionEvaluator
 from kfp.local.status import Status as KfpStatus
 from kfp.local.task_handler_interface import ITaskHandler
 
@@ -121,19 +125,46 @@ class _Handler(ITaskHandler):
 
 @contextlib.contextmanager
 def installed(tasks: TaskRunner) -> Iterator[None]:
-    """Lets `kfp.local` use the runner's handler, and its folder in place of a dated one.
+    """Lets `kfp.local` use the runner's handler and its folder, and mends one of its faults."""
+    with contextlib.ExitStack() as stack:
+        for owner, name, value in (
+            (subprocess_task_handler, "SubprocessTaskHandler", tasks.handler),
+            # By default the folder bears the time: a run that was killed could not go on in it.
+            (
+                executor_input_utils,
+                "get_local_pipeline_resource_name",
+                lambda pipeline: tasks.run.path.name,
+            ),
+            (ConditionEvaluator, "_resolve_pipeline_channel", staticmethod(_resolve_channel)),
+        ):
+            stack.enter_context(_replaced(owner, name, value))
+        yield
 
-    Only in a folder of the same name can a run that was killed go on where it stopped.
-    """
-    handler = subprocess_task_handler.SubprocessTaskHandler
-    name = executor_input_utils.get_local_pipeline_resource_name
-    subprocess_task_handler.SubprocessTaskHandler = tasks.handler
-    executor_input_utils.get_local_pipeline_resource_name = lambda _: tasks.run.path.name
+
+@contextlib.contextmanager
+def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    before = inspect.getattr_static(owner, name)
+    setattr(owner, name, value)
     try:
         yield
     finally:
-        subprocess_task_handler.SubprocessTaskHandler = handler
-        executor_input_utils.get_local_pipeline_resource_name = name
+        setattr(owner, name, before)
+
+
+_resolve_as_kfp_does = ConditionEvaluator._resolve_pipeline_channel
+
+
+def _resolve_channel(channel: str, io_store: IOStore) -> Any:
+    """The value that a condition speaks of: `pipelinechannel--TASK-OUTPUT`.
+
+    KFP 2.17 finds an output only if its name is "Output"; of any other it takes the condition
+    for false, without a word.
+    """
+    name = channel.removeprefix("pipelinechannel--")
+    for dash in (match.start() for match in re.finditer("-", name)):
+        with contextlib.suppress(ValueError):
+            return io_store.get_task_output(name[:dash], name[dash + 1 :])
+    return _resolve_as_kfp_does(channel, io_store)
 
 
 def find_executor_input(command: Sequence[str]) -> dict[str, Any] | None:
