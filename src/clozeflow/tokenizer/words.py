@@ -1,0 +1,218 @@
+"""Counting the words of a corpus: exactly, over independent units, in bounded memory.
+
+A unit counts one part of the corpus and writes its words by bucket, a hash of the word; then each
+bucket is added up over the units alone. The table of one unit is spilled when it is full, so that
+memory is bounded by the table's limit and by the largest bucket, and not by the corpus.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from clozeflow import engine, stages, storage
+from clozeflow.artifacts import Artifact
+from clozeflow.corpus import reader
+from clozeflow.tokenizer.normalizer import SPACE_MARK
+from clozeflow.tokenizer.normalizer import words as split_words
+
+MAX_WORD_CHARS = 64
+"""Longer words (text without spaces) are counted in parts: four times the longest piece."""
+
+CHARS_OF_A_WORD = 16
+"""`max_words` counts a longer word as several, so that the table's memory has a bound too."""
+
+_NUM_BUCKETS = 16
+_SPILL_WORDS = 500_000
+"""Distinct words that one unit holds in memory: about 80 MB."""
+
+_SCHEMA = pa.schema([("word", pa.string()), ("count", pa.int64())])
+_STOPS = re.escape("。，、！？；：．…·「」『』（）《》【】,.;:!?()[]{}\"'/\\|&=+-_។៖၊။।")
+_PARTS = re.compile(f"[^{_STOPS}]{{1,{MAX_WORD_CHARS}}}[{_STOPS}]{{0,4}}|[{_STOPS}]{{1,8}}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordTable:
+    """The most frequent words of a corpus, with how often each occurs.
+
+    A word begins with the space mark; a later part of a word too long to be counted whole does not.
+    """
+
+    words: Sequence[str]
+    """By falling count, then by word."""
+    counts: Sequence[int]
+    characters: dict[str, int]
+    """Every character of the corpus but white space, and how often it occurs."""
+    num_distinct_words: int
+    """Of the corpus, kept here or not."""
+    num_words: int
+    """Occurrences of words in the corpus, kept here or not."""
+
+    @property
+    def kept_share(self) -> float:
+        """The share of the corpus's words that are occurrences of a word kept here."""
+        return sum(self.counts) / self.num_words
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Unit:
+    part: str
+    """Location of a corpus part."""
+    counts: str
+    """Prefix of the locations of the unit's tables."""
+
+
+def count_words(corpus: Artifact, *, max_words: int, num_workers: int, output: str) -> WordTable:
+    """Counts the words of the corpus's train split and keeps the most frequent ones.
+
+    Args:
+        corpus: The corpus.
+        max_words: The most words to keep.
+        num_workers: Processes (see `engine.run_units`); the result does not depend on it.
+        output: The stage's output, whose work folder keeps the units' tables.
+    """
+    folder = storage.join(stages.work_folder(output), "words")
+    units = [
+        _Unit(part=part, counts=storage.join(folder, f"{index:06d}"))
+        for index, part in enumerate(reader.parts(corpus, "train"))
+    ]
+    results = engine.run_units(
+        _count_part,
+        units,
+        num_workers=num_workers,
+        description="counting words",
+        ledger=stages.unit_ledger(output, "words"),
+    )
+    tables = [
+        f"{unit.counts}-{table:03d}.parquet"
+        for unit, result in zip(units, results, strict=True)
+        for table in range(result["num_tables"])
+    ]
+    return _merge(
+        tables,
+        max_words=max_words,
+        characters=_sum_characters([result["characters"] for result in results]),
+    )
+
+
+def long_word_parts(word: str) -> list[str]:
+    """A word in parts of about `MAX_WORD_CHARS` at most, cut after punctuation if there is any."""
+    return _PARTS.findall(word)
+
+
+def _count_part(unit: _Unit) -> dict[str, object]:
+    counter: collections.Counter[str] = collections.Counter()
+    characters = np.zeros(sys.maxunicode + 1, np.int64)
+    num_tables = 0
+    for text in _blocks(unit.part):
+        counter.update(split_words(text))
+        characters += _count_characters(text)
+        if len(counter) >= _SPILL_WORDS:
+            _write_table(f"{unit.counts}-{num_tables:03d}.parquet", counter)
+            counter.clear()
+            num_tables += 1
+    if counter:
+        _write_table(f"{unit.counts}-{num_tables:03d}.parquet", counter)
+        num_tables += 1
+    return {
+        "num_tables": num_tables,
+        "characters": {
+            chr(c): int(characters[c])
+            for c in np.flatnonzero(characters)
+            if split_words(chr(c))  # white space is none of them
+        },
+    }
+
+
+def _blocks(part: str) -> Iterator[str]:
+    """The documents of a part, joined to texts of about a million characters."""
+    texts: list[str] = []
+    num_chars = 0
+    for batch in reader.read_part(part, batch_size=256):
+        for text in batch.column(0).to_pylist():
+            texts.append(text)
+            num_chars += len(text)
+            if num_chars >= 1 << 20:
+                yield " ".join(texts)
+                texts, num_chars = [], 0
+    if texts:
+        yield " ".join(texts)
+
+
+def _count_characters(text: str) -> np.ndarray:
+    codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    return np.bincount(codes, minlength=sys.maxunicode + 1)
+
+
+def _write_table(location: str, counter: Mapping[str, int]) -> None:
+    """Writes words and counts as Parquet, one row group a bucket."""
+    buckets: list[tuple[list[str], list[int]]] = [([], []) for _ in range(_NUM_BUCKETS)]
+    for word, count in _marked(counter):
+        words, counts = buckets[zlib.crc32(word.encode()) % _NUM_BUCKETS]
+        words.append(word)
+        counts.append(count)
+    with storage.atomic_path(location) as path, pq.ParquetWriter(path, _SCHEMA) as writer:
+        for words, counts in buckets:
+            writer.write_table(
+                pa.table([words, counts], schema=_SCHEMA), row_group_size=max(len(words), 1)
+            )
+
+
+def _marked(counter: Mapping[str, int]) -> Iterator[tuple[str, int]]:
+    for word, count in counter.items():
+        if len(word) <= MAX_WORD_CHARS:
+            yield SPACE_MARK + word, count
+        else:
+            first, *rest = long_word_parts(word)
+            yield SPACE_MARK + first, count
+            yield from ((part, count) for part in rest)
+
+
+def _merge(tables: Sequence[str], *, max_words: int, characters: dict[str, int]) -> WordTable:
+    kept = _SCHEMA.empty_table()
+    num_distinct_words = num_words = 0
+    for bucket in range(_NUM_BUCKETS):
+        found = _bucket(tables, bucket)
+        num_distinct_words += len(found)
+        num_words += pc.sum(found["count"]).as_py() or 0
+        kept = _most_frequent(pa.concat_tables([kept, found]), max_words)
+    return WordTable(
+        words=kept["word"].to_pylist(),
+        counts=kept["count"].to_pylist(),
+        characters=characters,
+        num_distinct_words=num_distinct_words,
+        num_words=num_words,
+    )
+
+
+def _bucket(tables: Sequence[str], bucket: int) -> pa.Table:
+    """The words of one bucket, added up over every unit's table of them."""
+    found = [_SCHEMA.empty_table()]
+    for location in tables:
+        with storage.open_read(location) as file, pq.ParquetFile(file) as parquet:
+            found.append(parquet.read_row_group(bucket))
+    summed = pa.concat_tables(found).group_by("word").aggregate([("count", "sum")])
+    return summed.rename_columns({"count_sum": "count"}).select(_SCHEMA.names)
+
+
+def _most_frequent(table: pa.Table, max_words: int) -> pa.Table:
+    ordered = table.sort_by([("count", "descending"), ("word", "ascending")])
+    length = pc.utf8_length(ordered["word"]).to_numpy()
+    cost = np.cumsum(-(-length // CHARS_OF_A_WORD))
+    return ordered.slice(0, int(np.searchsorted(cost, max_words, side="right")))
+
+
+def _sum_characters(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: collections.Counter[str] = collections.Counter()
+    for characters in parts:
+        total.update(characters)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
