@@ -17,6 +17,11 @@ from clozeflow.tokenizer.words import MAX_WORD_CHARS, WordTable
 _RESERVED = frozenset("▅")
 """What SentencePiece's trainer puts for characters it does not know: no piece may hold it."""
 
+SCORE_STEP = 2.0**-10
+"""Scores are multiples of this, so that their sums are exact in single precision as in double:
+SentencePiece (float32) and `tokenizers` (float64) then cut every word alike, ties included, and
+the faster of the two may encode a corpus (see `shards.sentencepiece_words`)."""
+
 
 def train(words: WordTable, *, vocab_size: int, character_coverage: float) -> Tokenizer:
     """A Unigram tokenizer; its pieces have ids by falling score, then by piece.
@@ -90,5 +95,6 @@ def _train_scores(pairs: list[tuple[str, int]], num_pieces: int) -> dict[str, fl
         ) from error
     processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     return {
-        processor.id_to_piece(i): processor.get_score(i) for i in range(1, processor.vocab_size())
+        processor.id_to_piece(i): round(processor.get_score(i) / SCORE_STEP) * SCORE_STEP
+        for i in range(1, processor.vocab_size())
     }
