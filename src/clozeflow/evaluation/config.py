@@ -6,6 +6,8 @@ import dataclasses
 from typing import ClassVar
 
 from clozeflow.config import StageConfig
+from clozeflow.evaluation.gate import parse_requirements
+from clozeflow.evaluation.masks import has_mask
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +25,7 @@ class EvaluateConfig(StageConfig):
     batch_size: int = 64
     """Examples in a batch; the figures do not depend on it."""
     prompts: tuple[str, ...] = ()
-    """Texts with one `<mask>` each, answered in the report."""
+    """Texts with `<mask>` in them, answered in the report; by default some of the split's own."""
     top_k: int = 5
     """Answers to each prompt."""
     require: tuple[str, ...] = ()
@@ -37,3 +39,5 @@ class EvaluateConfig(StageConfig):
         self.check("masking_rate", 0 < self.masking_rate < 1, "between 0 and 1")
         self.check("batch_size", self.batch_size >= 1, "at least 1")
         self.check("top_k", self.top_k >= 1, "at least 1")
+        parse_requirements(self.require)
+        self.check("prompts", all(map(has_mask, self.prompts)), "texts with <mask> in each")

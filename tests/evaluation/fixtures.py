@@ -1,0 +1,134 @@
+"""Small models of the real kinds, with weights that make their answers known beforehand."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+from tokenizers import AddedToken, processors
+from transformers import PreTrainedTokenizerFast, RobertaConfig, TFAutoModelForMaskedLM
+
+from clozeflow import artifacts
+from clozeflow.artifacts import Artifact, ArtifactType, InputRef, Manifest
+from clozeflow.shards.source import Source
+from clozeflow.stages import STAGES, run_stage
+from tests.shards import fixtures as shard_fixtures
+
+SEQ_LEN = 32
+MODEL_VOCAB_SIZE = 896
+"""More than the tokenizer's 800, as after rounding up."""
+
+
+def save_tokenizer(folder: Path, kind=shard_fixtures.unigram) -> PreTrainedTokenizerFast:
+    """A tokenizer that `AutoTokenizer` opens, with RoBERTa's special tokens."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=with_template(kind()),
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        mask_token=AddedToken("<mask>", lstrip=True),
+        model_max_length=512,
+    )
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def with_template(tokenizer):
+    """The same tokenizer as one for a model: `<s>` before a text and `</s>` behind it."""
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    return tokenizer
+
+
+def new_network(seed: int = 0, **settings):
+    """An untrained RoBERTa of two layers."""
+    import tensorflow as tf
+
+    tf.keras.utils.set_random_seed(seed)
+    config = RobertaConfig(
+        **{
+            "vocab_size": MODEL_VOCAB_SIZE,
+            "hidden_size": 32,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 64,
+            "max_position_embeddings": SEQ_LEN + 2,
+            "type_vocab_size": 1,
+            # Far larger than usual: answers then differ between texts without any training.
+            "initializer_range": 0.3,
+            **settings,
+        }
+    )
+    network = TFAutoModelForMaskedLM.from_config(config)
+    network(np.array([[0, 2]], np.int32))
+    return network
+
+
+def save_model(folder: Path, network=None, *, kind=shard_fixtures.unigram) -> Path:
+    """A folder that transformers opens."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tokenizer(folder, kind)
+    (network or new_network()).save_pretrained(folder)
+    return folder
+
+
+def model_artifact(folder: Path, shards: Artifact | None = None, network=None) -> Artifact:
+    """A MaskedLM as the train stage leaves it, with a log of its training."""
+    save_model(folder, network)
+    lines = [
+        {"step": step, "loss": 6.0 - step / 50, "masked_accuracy": step / 400}
+        for step in range(0, 100, 20)
+    ]
+    (folder / "training.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    refs = shards.manifest.inputs if shards else ()
+    return finish_model(folder, tuple(ref for ref in refs if ref.name == "tokenizer"))
+
+
+def finish_model(folder: Path, inputs: tuple[InputRef, ...]) -> Artifact:
+    """Writes the manifest of a model's folder."""
+    files = tuple(artifacts.file_entry(str(folder), path.name) for path in sorted(folder.iterdir()))
+    manifest = Manifest(
+        type=ArtifactType.MASKED_LM,
+        stage="train",
+        config={},
+        shaping_config={},
+        inputs=inputs,
+        files=files,
+    )
+    artifacts.write_manifest(str(folder), manifest)
+    return Artifact(uri=str(folder), manifest=manifest)
+
+
+def evaluate(output: Path, *, model: Artifact, shards: Artifact, **settings) -> Manifest:
+    """The evaluate stage, run."""
+    stage = STAGES["evaluate"]
+    inputs = {"model": model.uri, "shards": shards.uri}
+    return run_stage(stage, stage.config(**settings), inputs=inputs, output=str(output))
+
+
+def results_of(output: Path) -> dict:
+    """What the stage wrote down."""
+    return json.loads((output / "evaluation.json").read_text())
+
+
+def without_split(shards: Artifact, name: str) -> Artifact:
+    """The same shards with one split fewer in their manifest."""
+    splits = {key: split for key, split in shards.manifest.splits.items() if key != name}
+    manifest = dataclasses.replace(shards.manifest, splits=splits)
+    artifacts.write_manifest(shards.uri, manifest)
+    return Artifact(uri=shards.uri, manifest=manifest)
+
+
+def rows(shards: Artifact, split: str) -> dict[str, np.ndarray]:
+    """All examples of a split, as one batch."""
+    source = Source.open(shards, split)
+    parts = [source.read(index) for index in range(len(source.files))]
+    input_ids, attention_mask = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return {
+        "input_ids": input_ids,
+        "attention_mask": attention_mask.astype(np.int32),
+        "row": np.arange(len(input_ids)),
+    }
