@@ -1,4 +1,4 @@
-"""Dropout without state: each mask is a pure function of (seed, step, layer, row, position).
+"""Dropout without state: each mask is a pure function of (seed, step, call, row, position).
 
 Keras's own dropout draws from state that no checkpoint holds, and a layer that is recomputed for
 the gradient draws anew. Here Keras's dropout layers call this in place of their own code.
@@ -25,9 +25,12 @@ class StatelessDropout:
         self._seed = seed
         self._step_seed: Any = None
         self._first_row: Any = 0
-        layers = [m for m in model.submodules if isinstance(m, tf_keras.layers.Dropout)]
-        for index, layer in enumerate(layers):
-            layer.call = _DropoutCall(self, layer.rate, index)
+        self.num_calls = 0
+        """Calls since the step's start: each has its own mask, as layers may be shared. Who calls
+        layers again to recompute them sets it back to what it was."""
+        for module in model.submodules:
+            if isinstance(module, tf_keras.layers.Dropout):
+                module.call = _DropoutCall(self, module.rate)
 
     def start_step(self, step: Any, *, first_row: Any) -> None:
         """Sets the seed for the model's call that follows, in the same trace.
@@ -39,10 +42,12 @@ class StatelessDropout:
         """
         self._step_seed = tf.random.experimental.stateless_fold_in([self._seed, 0], step)
         self._first_row = first_row
+        self.num_calls = 0
 
-    def drop(self, inputs: Any, *, rate: float, layer: int) -> Any:
+    def drop(self, inputs: Any, *, rate: float) -> Any:
         """Sets a share of `inputs` [B, …] to 0 and scales up the rest."""
-        seed = tf.random.experimental.stateless_fold_in(self._step_seed, layer)
+        seed = tf.random.experimental.stateless_fold_in(self._step_seed, self.num_calls)
+        self.num_calls += 1
         bits = _row_bits(seed, inputs, self._first_row)
         kept = bits >= tf.constant(round(rate * 2**32), tf.uint32)
         return tf.where(kept, inputs * tf.cast(1 / (1 - rate), inputs.dtype), 0)
@@ -51,13 +56,13 @@ class StatelessDropout:
 class _DropoutCall:
     """Stands for the `call` of one of a model's dropout layers."""
 
-    def __init__(self, dropout: StatelessDropout, rate: float, layer: int) -> None:
-        self._dropout, self._rate, self._layer = dropout, rate, layer
+    def __init__(self, dropout: StatelessDropout, rate: float) -> None:
+        self._dropout, self._rate = dropout, rate
 
     def __call__(self, inputs: Any, training: bool | None = None) -> Any:
         if not training or not self._rate:
             return tf.identity(inputs)
-        return self._dropout.drop(inputs, rate=self._rate, layer=self._layer)
+        return self._dropout.drop(inputs, rate=self._rate)
 
 
 _NUMBERS_PER_COUNT = 4

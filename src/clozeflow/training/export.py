@@ -8,15 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import safetensors.numpy
-from transformers.modeling_tf_pytorch_utils import (
-    TransposeType,
-    convert_tf_weight_name_to_pt_weight_name,
-)
 
-TENSORFLOW_WEIGHTS = "tf_model.h5"
-PYTORCH_WEIGHTS = "model.safetensors"
+from clozeflow.training.weights import PYTORCH_WEIGHTS, pytorch_weights
+
 TOKENIZER_CONFIG = "tokenizer_config.json"
 _TOKENIZER_FILES = (
     "tokenizer.json",
@@ -53,24 +48,6 @@ def export_model(model: Any, folder: Path, *, tokenizer_folder: Path, seq_len: i
     (folder / TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
 
 
-def pytorch_weights(model: Any) -> dict[str, np.ndarray]:
-    """The weights under PyTorch's names and in its layout, without torch."""
-    weights = {}
-    for variable in model.weights:
-        name, transpose = convert_tf_weight_name_to_pt_weight_name(
-            variable.name, tf_weight_shape=variable.shape
-        )
-        assert name not in weights, name
-        weights[name] = _in_pytorch_layout(variable.numpy(), transpose)
-    return weights
-
-
-def _in_pytorch_layout(array: np.ndarray, transpose: TransposeType) -> np.ndarray:
-    """An encoder has dense layers and embeddings alone: a matrix is transposed or left."""
-    assert transpose in (TransposeType.NO, TransposeType.SIMPLE), transpose
-    return np.ascontiguousarray(array.T if transpose is TransposeType.SIMPLE else array)
-
-
 def write_card(folder: Path, *, facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
     """The model card: what the model is, what made it, and how to use it."""
     table = [f"| {name} | {value} |" for name, value in facts.items()]
@@ -99,8 +76,9 @@ def write_card(folder: Path, *, facts: Mapping[str, Any], settings: Mapping[str,
         'model = AutoModelForMaskedLM.from_pretrained("FOLDER")',
         "```",
         "",
-        "Without torch: `TFAutoModelForMaskedLM` (transformers 4), or "
-        "`clozeflow predict --model FOLDER TEXT`.",
+        "With TensorFlow and without torch (transformers 4): "
+        '`TFAutoModelForMaskedLM.from_pretrained("FOLDER", use_safetensors=False)`, '
+        "or `clozeflow predict --model FOLDER TEXT`.",
         "",
         "## Training",
         "",

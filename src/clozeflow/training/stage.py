@@ -19,6 +19,7 @@ from clozeflow.training.model import build_model, count_parameters, preset_confi
 from clozeflow.training.optimizers import AdamW
 from clozeflow.training.progress import Progress
 from clozeflow.training.step import TrainStep
+from clozeflow.training.weights import TENSORFLOW_WEIGHTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -172,7 +173,7 @@ def _outcome(config: TrainConfig, shards: Artifact, model: Any, progress: Progre
             f"{journal.LOGS_FOLDER}/",
             f"{journal.PLOTS_FOLDER}/",
             "README.md",
-            export.TENSORFLOW_WEIGHTS,
+            TENSORFLOW_WEIGHTS,
         ),
     )
 
