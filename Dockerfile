@@ -4,23 +4,21 @@ ARG BASE_IMAGE=python:3.11-slim-bookworm
 
 FROM ${BASE_IMAGE} AS builder
 RUN python3 -m venv /opt/clozeflow
+ENV PATH=/opt/clozeflow/bin:$PATH
 COPY requirements/ /build/requirements/
-# Dependencies before source: a change of code does not install them again.
-RUN /opt/clozeflow/bin/pip install --no-cache-dir --require-hashes -r /build/requirements/uv.lock
 
+# Dependencies before source: a change of code does not install them again.
 FROM builder AS cpu-builder
-RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --require-hashes -r /build/requirements/cpu.lock
+RUN pip install --no-cache-dir --no-deps --require-hashes -r /build/requirements/cpu.lock
 COPY pyproject.toml README.md LICENSE /build/
 COPY src/ /build/src/
-RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --no-build-isolation /build \
- && /opt/clozeflow/bin/pip uninstall --yes uv
+RUN pip install --no-cache-dir --no-deps --no-build-isolation /build
 
 FROM builder AS tpu-builder
-RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --require-hashes -r /build/requirements/tpu.lock
+RUN pip install --no-cache-dir --no-deps --require-hashes -r /build/requirements/tpu.lock
 COPY pyproject.toml README.md LICENSE /build/
 COPY src/ /build/src/
-RUN /opt/clozeflow/bin/uv pip install --no-cache --python /opt/clozeflow/bin/python --no-deps --no-build-isolation /build \
- && /opt/clozeflow/bin/pip uninstall --yes uv
+RUN pip install --no-cache-dir --no-deps --no-build-isolation /build
 
 FROM ${BASE_IMAGE} AS runtime
 RUN useradd --create-home --uid 1000 clozeflow

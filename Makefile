@@ -22,7 +22,9 @@ $(STAMP): requirements/dev.lock requirements/uv.lock pyproject.toml
 		f"clozeflow needs Python 3.11, 3.12 or 3.13; {sys.executable} is {v[0]}.{v[1]}. Run: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements/dev.lock
+	@# uv takes seconds; pip, which takes minutes, knows the mirrors and certificates of this machine.
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements/dev.lock \
+		|| $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements/dev.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -55,7 +57,7 @@ images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|p
 lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
 	$(LOCK) --extra cpu --extra sample --extra hub --extra pipelines --extra dev --output-file requirements/dev.lock
 	$(LOCK) --extra cpu --extra sample --extra hub --output-file requirements/cpu.lock
-	# tf-keras asks for plain tensorflow; two TensorFlows in one environment abort at import.
+	@# tf-keras asks for plain tensorflow; two TensorFlows in one environment abort at import.
 	$(LOCK) --extra tpu --extra sample --extra hub --no-emit-package tensorflow --output-file requirements/tpu.lock
 	echo uv | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --quiet --output-file requirements/uv.lock
