@@ -2,7 +2,7 @@
 
 import html
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from clozeflow.report import Report, format_number
@@ -47,18 +47,12 @@ def _details(node: Node) -> Iterator[str]:
         made = ", ".join(f"{name} {value}" for name, value in node.made_by.items())
         yield f"made by {node.stage} ({made})"
     if node.settings:
-        yield "settings: " + _inline(node.settings)
+        yield "settings: " + ", ".join(f"{k}={_word(v)}" for k, v in node.settings.items())
     if node.metrics:
-        yield "figures: " + _inline(node.metrics)
-
-
-def _inline(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={_word(value)}" for name, value in values.items())
+        yield "figures: " + ", ".join(f"{k}={format_number(v)}" for k, v in node.metrics.items())
 
 
 def _word(value: Any) -> str:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return format_number(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -14,7 +14,7 @@ from kfp import local
 from kfp.dsl.base_component import BaseComponent
 from kfp.local import config as local_config
 
-from clozeflow import cache
+from clozeflow.cache import ENVIRONMENT_VARIABLE
 from clozeflow.errors import UserError
 from pipelines.arguments import check_arguments, spec_of
 from pipelines.records import RunFolder, Status
@@ -43,6 +43,7 @@ def run(
     *,
     output: Path,
     runner: Runner = Runner.ENVIRONMENT,
+    cache: Path | None = None,
     screen: TextIO | None = None,
 ) -> Path:
     """Runs a pipeline and returns the run's folder (see `records` for what is in it).
@@ -52,6 +53,7 @@ def run(
         arguments: Values of its parameters; the others keep their defaults.
         output: The folder that runs are kept in.
         runner: What runs the tasks.
+        cache: Where stages find work that earlier runs finished; by default `cache_folder()`.
         screen: Where the tasks' output is shown.
 
     Raises:
@@ -60,7 +62,7 @@ def run(
     """
     values = check_arguments(spec_of(pipeline), arguments)
     folder = RunFolder.open(output.absolute(), pipeline.name, values)
-    tasks = TaskRunner(run=folder, screen=screen or sys.stdout, cache=cache_folder())
+    tasks = TaskRunner(run=folder, screen=screen or sys.stdout, cache=cache or cache_folder())
     status = Status.FAILED
     try:
         with _quiet(folder.path / "record" / "kfp.log"), installed(tasks), _session(folder, runner):
@@ -75,7 +77,7 @@ def run(
 
 def cache_folder() -> Path:
     """Where stages look for finished work: shared by all runs of this user, or as asked."""
-    named = os.environ.get(cache.ENVIRONMENT_VARIABLE)
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(home) / "clozeflow"
 

@@ -31,7 +31,12 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
     @documented_by(CorpusConfig, TokenizerConfig, ShardConfig, TrainConfig, EvaluateConfig)
     def pretrain(
         source: list = ["sample"],
+        validation_source: list = [],
+        test_source: list = [],
         documents: str = "line",
+        text_field: str = "text",
+        languages: list = [],
+        near_duplicates: str = "report",
         validation_fraction: float = 0.02,
         test_fraction: float = 0.02,
         algorithm: str = "unigram",
@@ -54,10 +59,17 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
         Args:
             seed: Chooses the order of examples, the weights, the masks and the questions.
             masking_rate: The share of tokens that is masked, in training and evaluation (0 to 1).
+            require: Thresholds, for example `masked_accuracy>=0.35`: the model is blessed if all
+                of them hold, and never where none is set.
         """
         documents_task = corpus(
             source=source,
+            validation_source=validation_source,
+            test_source=test_source,
             documents=documents,
+            text_field=text_field,
+            languages=languages,
+            near_duplicates=near_duplicates,
             validation_fraction=validation_fraction,
             test_fraction=test_fraction,
         ).set_display_name("1 Corpus")

@@ -12,11 +12,10 @@ REPORT_FILE = "report.html"
 def summarize(run: Path) -> str:
     """The lines that a run ends with, from its tasks' records alone."""
     tasks = read_tasks(run)
-    reports = [path for task in tasks for path in _reports(task)]
     sections = [
         ("Artifacts", [f"{name:<12} {uri}" for task in tasks for name, uri in _folders(task)]),
         ("Figures", [line for task in tasks for line in _figures(task)]),
-        ("Report", reports[-1:]),
+        ("Reports", [path for task in tasks for path in _reports(task)]),
         ("Record", [str(run)]),
     ]
     return "\n".join(

@@ -15,9 +15,9 @@ def tokenizer(
     tokenizer: dsl.Output[Tokenizer],
     algorithm: str = "unigram",
     vocab_size: int = 8192,
-    model_max_length: int = 512,
     character_coverage: float = 0.9999,
     max_words: int = 500_000,
+    model_max_length: int = 512,
     num_workers: int = 0,
 ) -> dsl.ContainerSpec:
     """Trains a tokenizer on the train split of a corpus and reports its quality.

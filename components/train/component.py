@@ -17,7 +17,7 @@ def train(
     preset: str = "tiny",
     num_train_steps: int = 400,
     global_batch_size: int = 64,
-    peak_learning_rate: float = 2e-3,
+    peak_learning_rate: float = 0.002,
     warmup_steps: int = 40,
     weight_decay: float = 0.01,
     max_gradient_norm: float = 1.0,

@@ -52,12 +52,21 @@ def differences(expected: dict, found: dict) -> list[str]:
     ]
 
 
+def signature_lines(config) -> list[str]:
+    """What a component's function must say of its config's fields, ready to be copied."""
+    types = {"NUMBER_INTEGER": "int", "NUMBER_DOUBLE": "float", "BOOLEAN": "bool", "LIST": "list"}
+    return [
+        f"    {name}: {types.get(kind, 'str')} = {default!r},"
+        for name, (kind, default, _) in config_interface(config).items()
+    ]
+
+
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)
 def test_component_has_the_parameters_of_its_config(stage):
     differing = differences(
         config_interface(stage.config), component_interface(COMPONENTS[stage.name])
     )
-    assert not differing, "\n".join(differing)
+    assert not differing, "\n".join([*differing, "", *signature_lines(stage.config)])
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=STAGES)

