@@ -50,14 +50,12 @@ class MaskedLanguageModel:
     @functools.cached_property
     def hidden_states(self) -> Callable[..., Any]:
         """`(input_ids [B, T], attention_mask [B, T]) -> float32 [B, T, H]`, as a graph."""
-        import tensorflow as tf
-
         encoder = getattr(self.network, self.network.base_model_prefix)
 
         def hidden_states(input_ids: Any, attention_mask: Any) -> Any:
             return encoder(input_ids=input_ids, attention_mask=attention_mask, training=False)[0]
 
-        return tf.function(hidden_states, input_signature=[_matrix(), _matrix()])
+        return _graph(hidden_states, num_inputs=2)
 
     @functools.cached_property
     def logits_at(self) -> Callable[..., Any]:
@@ -75,13 +73,16 @@ class MaskedLanguageModel:
             )
             return tf.cast(logits, tf.float32)
 
-        return tf.function(logits_at, input_signature=[_matrix(), _matrix(), _matrix()])
+        return _graph(logits_at, num_inputs=3)
 
 
-def _matrix() -> Any:
+def _graph(function: Callable[..., Any], *, num_inputs: int) -> Callable[..., Any]:
+    """A graph of int32 matrices of any size."""
     import tensorflow as tf
 
-    return tf.TensorSpec([None, None], tf.int32)
+    signature = [tf.TensorSpec([None, None], tf.int32)] * num_inputs
+    # Nothing here branches on a tensor: AutoGraph would only take seconds to find that out.
+    return tf.function(function, input_signature=signature, autograph=False)
 
 
 def open_model(folder: str) -> MaskedLanguageModel:

@@ -194,4 +194,4 @@ def _best_function(candidates: Int32s, top_k: int) -> Callable[[Any], Any]:
         values, places = tf.math.top_k(probabilities, k=top_k)
         return places, values
 
-    return tf.function(best, reduce_retracing=True)
+    return tf.function(best, reduce_retracing=True, autograph=False)

@@ -63,7 +63,7 @@ def answer_function(model: MaskedLanguageModel) -> Callable[[Questions], Answers
 
     The function raises a `UserError` when the model's numbers are not finite.
     """
-    grade = tf.function(_grade, reduce_retracing=True)
+    grade = tf.function(_grade, reduce_retracing=True, autograph=False)
 
     def answer(questions: Questions) -> Answers:
         logits = model.logits_at(
