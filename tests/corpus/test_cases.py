@@ -116,13 +116,13 @@ def test_control_characters_are_removed_and_counted(make_corpus):
     made = make_corpus("a\x00b\x07c\x7fd\u0080e\tf\x1fg\n\x00\n")
     assert made.texts() == {"abcde\tf g"}
     assert made.manifest.properties["num_blank"] == 1
-    assert made.statistics["read"]["num_controls"] == 6
+    assert made.statistics["properties"]["num_controls"] == 6
 
 
 def test_bad_bytes_are_replaced_and_counted_or_refused(make_corpus):
     content = b"fine\n" + b"caf\xe9 ol\xe9\n" + "also fine \ufffd\n".encode()
     made = make_corpus(content)
     assert made.texts() == {"fine", "caf\ufffd ol\ufffd", "also fine \ufffd"}
-    assert made.statistics["read"]["num_bad_bytes"] == 2
+    assert made.statistics["properties"]["num_bad_bytes"] == 2
     with pytest.raises(UserError, match=r"input\.txt: is not UTF-8 at offset 8 .*0xe9"):
         make_corpus(content, bad_bytes="refuse")

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clozeflow import stages
-from clozeflow.corpus import parts, reading, shuffle, stage, textfile
+from clozeflow.corpus import parts, phases, reading, shuffle, textfile
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.stages import STAGES, run_stage
 from clozeflow.verification import verify
@@ -20,8 +20,8 @@ def small_units(monkeypatch):
     monkeypatch.setattr(reading, "UNIT_BYTES", 100_000)
     monkeypatch.setattr(textfile, "BLOCK_BYTES", 70_000)
     monkeypatch.setattr(shuffle, "SPILL_BYTES", 50_000)
-    monkeypatch.setattr(stage, "BUCKET_BYTES", 60_000)
-    monkeypatch.setattr(stage, "_CELL_BYTES", 200_000)
+    monkeypatch.setattr(phases, "BUCKET_BYTES", 60_000)
+    monkeypatch.setattr(phases, "BAND_BYTES", 100_000)
     monkeypatch.setattr(parts, "PART_BYTES", 200_000)
     monkeypatch.setattr(parts, "ROW_GROUP_BYTES", 20_000)
 
@@ -148,14 +148,14 @@ def test_a_killed_run_redoes_only_what_is_missing(speeches, tmp_path, small_unit
         return work
 
     broken = tmp_path / "broken"
-    for phase, number in (("_read_unit", 4), ("_sort_unit", 3), ("_write_unit", 2)):
+    for phase, number in (("read", 4), ("sort", 3), ("compare", 3), ("write", 2)):
         calls.clear()
         with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(stage, phase, killed_at(getattr(stage, phase), number))
+            patch.setattr(phases, phase, killed_at(getattr(phases, phase), number))
             run_stage(STAGES["corpus"], config, inputs={}, output=str(broken))
         assert len(calls) == number
     calls.clear()
-    monkeypatch.setattr(stage, "_read_unit", killed_at(stage._read_unit, 0))
+    monkeypatch.setattr(phases, "read", killed_at(phases.read, 0))
     run_stage(STAGES["corpus"], config, inputs={}, output=str(broken))
     assert not calls
     for path in whole.rglob("*"):

@@ -15,7 +15,7 @@ from pathlib import Path
 from clozeflow import artifacts, storage
 from clozeflow.artifacts import InputRef
 from clozeflow.corpus import hub
-from clozeflow.corpus.config import CorpusConfig
+from clozeflow.corpus.config import CorpusConfig, OwnSplits
 from clozeflow.errors import UserError
 
 REF_TYPE = "source"
@@ -65,6 +65,8 @@ class SourceFile:
     format: Format = Format.TEXT
     compression: Compression = Compression.NONE
     num_bytes: int = 0
+    own_split: str = ""
+    """train, validation or test, where its documents belong whatever their hashes; "": nowhere."""
     uri: str = ""
     """How the manifest says where it was, if not by its location."""
 
@@ -73,9 +75,17 @@ def find_files(config: CorpusConfig) -> list[SourceFile]:
     """Every file of every source, in an order that only names and content decide.
 
     Raises:
-        UserError: A source names nothing, or what it names cannot be read.
+        UserError: A source names nothing, or what it names cannot be read, or a weight is
+            given to a source that is not there.
     """
-    found = [file for spec in config.source for file in _expand(spec)]
+    found = [file for spec in config.source for file in _expand(spec, config.own_splits)]
+    for split, specs in (("validation", config.validation_source), ("test", config.test_source)):
+        found += [
+            dataclasses.replace(file, own_split=split, ref_name=f"{split}:{file.ref_name}")
+            for spec in specs
+            for file in _expand(spec, OwnSplits.IGNORE)
+        ]
+    _check_weights(config, found)
     return sorted(found, key=lambda f: (f.ref_name, f.source, f.fingerprint, f.location))
 
 
@@ -93,13 +103,25 @@ def _ref(name: str, files: list[SourceFile]) -> InputRef:
     )
 
 
-def _expand(spec: str) -> list[SourceFile]:
+def _check_weights(config: CorpusConfig, files: Sequence[SourceFile]) -> None:
+    names = {file.source for file in files}
+    for name in config.shares():
+        if name not in names:
+            raise UserError(
+                f"--weights {name}",
+                "there is no source of that name",
+                expected=f"one of {', '.join(sorted(names)[:20])}",
+                fix="Name the source where it is given: --source NAME=PATH.",
+            )
+
+
+def _expand(spec: str, own_splits: OwnSplits) -> list[SourceFile]:
     """The files that one `--source` names."""
     name, where = _split_name(spec)
     if where == SAMPLE:
         return _sample_files(name)
     if where.startswith(hub.PREFIX):
-        return [_hub_split(name, split) for split in hub.find_splits(where)]
+        return _hub_splits(name, hub.find_splits(where), own_splits)
     locations = _locations(where)
     if not locations:
         raise UserError(
@@ -154,14 +176,31 @@ def _ending(base: str, kinds: type[Compression]) -> Compression:
     return next((kind for kind in kinds if kind and base.endswith(kind)), Compression.NONE)
 
 
-def _hub_split(name: str, split: hub.HubSplit) -> SourceFile:
-    return SourceFile(
-        location=split.location,
-        source=name or split.dataset,
-        ref_name=f"{name or split.dataset}/{split.name}",
-        fingerprint=split.fingerprint,
-        format=Format.HUB,
-    )
+def _hub_splits(
+    name: str, splits: Sequence[hub.HubSplit], own_splits: OwnSplits
+) -> list[SourceFile]:
+    """A data set's splits; a set whose splits are all train brings none of its own."""
+    belongs = [_our_split(split.name) for split in splits]
+    keep = own_splits == OwnSplits.KEEP and set(belongs) != {"train"}
+    return [
+        SourceFile(
+            location=split.location,
+            source=name or split.dataset,
+            ref_name=f"{name or split.dataset}/{split.name}",
+            fingerprint=split.fingerprint,
+            format=Format.HUB,
+            own_split=own_split if keep else "",
+        )
+        for split, own_split in zip(splits, belongs, strict=True)
+    ]
+
+
+def _our_split(name: str) -> str:
+    """Which of our splits a data set's split is, by its name."""
+    lower = name.lower()
+    if lower.startswith(("val", "dev")):
+        return "validation"
+    return "test" if lower.startswith("test") else "train"
 
 
 def _sample_files(name: str) -> list[SourceFile]:

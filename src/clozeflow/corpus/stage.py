@@ -1,7 +1,7 @@
 """The corpus stage: read and clean, put in hash order and deduplicate, write and measure.
 
-Three phases of independent units, each with a ledger: a run that was killed redoes only the
-units that had not finished. What comes out depends on the documents and the settings alone.
+What comes out depends on the documents and the settings alone: not on the order of the sources,
+on how they are cut into units, on the number of workers, or on a run that was killed.
 """
 
 from __future__ import annotations
@@ -10,32 +10,42 @@ import collections
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from clozeflow import artifacts, engine, stages, storage
-from clozeflow.artifacts import Artifact, InputRef, Split
-from clozeflow.corpus import page, parts, reading, shuffle, sources, statistics
-from clozeflow.corpus.cleaning import clean
-from clozeflow.corpus.config import CorpusConfig
+from clozeflow import storage
+from clozeflow.artifacts import Artifact, FileEntry, InputRef, Split
+from clozeflow.corpus import (
+    cells,
+    near_duplicates,
+    page,
+    parts,
+    phases,
+    reading,
+    shuffle,
+    sources,
+    statistics,
+)
+from clozeflow.corpus.config import CorpusConfig, NearDuplicates
+from clozeflow.corpus.filters import Reason
 from clozeflow.corpus.parts import Part
-from clozeflow.corpus.reading import Segment
+from clozeflow.corpus.phases import DROPPED, CompareUnit, Job, ReadUnit, SortUnit, WriteUnit
 from clozeflow.corpus.shuffle import SPLITS
 from clozeflow.corpus.sources import Compression, SourceFile
 from clozeflow.corpus.statistics import Measures
+from clozeflow.corpus.thresholds import check_thresholds
 from clozeflow.errors import UserError
 from clozeflow.stages import Outcome
 
 logger = logging.getLogger(__name__)
 
-BUCKET_BYTES = 32 << 20
-"""Text that is deduplicated and sorted at once."""
-_CELL_BYTES = 16 << 20
-_MAX_CELLS = 4096
-_SAMPLE_DOCUMENTS = 10
-_SAMPLE_CHARACTERS = 1000
+STATISTICS = "statistics.json"
+REPORT = "report.html"
+_MAX_EXAMPLES = 20
+_GUESSED_EXPANSION = 5
+"""What a compressed file is taken to hold, in its own size; it shapes only the work."""
 
 
 def source_refs(config: CorpusConfig) -> list[InputRef]:
@@ -52,152 +62,125 @@ def run(config: CorpusConfig, inputs: Mapping[str, Artifact], output: str) -> Ou
         output: The folder to write to.
 
     Raises:
-        UserError: A source cannot be read as what it should be, or there are no documents.
+        UserError: A source cannot be read as what it should be, there are no documents, or they
+            do not meet the thresholds.
     """
     assert not inputs
     files = sources.find_files(config)
-    job = _Job(config=config, output=output, num_cells=_num_cells(files))
-    read, spills = _read(job, reading.plan_units(files, config.documents))
-    buckets = _sort(job, spills, read["text_bytes"])
-    written = _write(job, _plan_parts(job, buckets))
-    read["num_duplicates"] = sum(bucket["num_duplicates"] for bucket in buckets)
-    return _finish(job, read, written)
+    job = Job(config=config, output=output, num_cells=phases.num_cells(_guess_bytes(files)))
+    found, spills = _read(job, files)
+    buckets = _sort(job, spills, found)
+    pairs = _compare(job, buckets, found)
+    written = _write(job, buckets, pairs)
+    _write_dropped(job, buckets)
+    return _finish(job, found, buckets, written)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Job:
-    """What every unit of work knows."""
+class _Found:
+    """What reading found in all."""
 
-    config: CorpusConfig
-    output: str
-    num_cells: int
-
-    def work(self, *names: str) -> str:
-        return storage.join(stages.work_folder(self.output), *names)
-
-    def run_units(self, work: Any, units: Sequence[Any], phase: str) -> list[Any]:
-        return engine.run_units(
-            work,
-            units,
-            num_workers=self.config.num_workers,
-            description=f"corpus: {phase}",
-            ledger=stages.unit_ledger(self.output, phase),
-        )
+    totals: Mapping[str, int]
+    dropped: Mapping[str, int]
+    """By reason."""
+    sources: Mapping[str, int]
+    """Documents read, by source."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _ReadUnit:
-    job: _Job
-    segments: tuple[Segment, ...]
-    spill: str
+def _guess_bytes(files: Sequence[SourceFile]) -> int:
+    packed = sum(f.num_bytes for f in files if f.compression != Compression.NONE)
+    return sum(f.num_bytes for f in files) + (_GUESSED_EXPANSION - 1) * packed
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _SortUnit:
-    job: _Job
-    spills: tuple[str, ...]
-    index: int
-    num_buckets: int
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _WriteUnit:
-    output: str
-    part: Part
-
-
-def _num_cells(files: Sequence[SourceFile]) -> int:
-    """How finely runs are cut: so that a cell holds little, by a guess at the text's size.
-
-    The guess shapes the work and not its result.
-    """
-    guess = sum(f.num_bytes * (5 if f.compression != Compression.NONE else 1) for f in files)
-    return min(_MAX_CELLS, parts.num_ranges(guess, _CELL_BYTES))
-
-
-def _read(
-    job: _Job, units: Sequence[tuple[Segment, ...]]
-) -> tuple[dict[str, int], tuple[str, ...]]:
+def _read(job: Job, files: Sequence[SourceFile]) -> tuple[_Found, tuple[str, ...]]:
     """Reads and cleans everything: counts, and files of runs in hash order."""
-    read_units = [
-        _ReadUnit(job=job, segments=segments, spill=job.work("runs", f"{index:06d}.arrow"))
-        for index, segments in enumerate(units)
-    ]
-    results = job.run_units(_read_unit, read_units, "read")
-    total: collections.Counter[str] = collections.Counter()
-    for result in results:
-        total.update(result)
-    if not total["num_read"] - total["num_blank"]:
-        raise UserError(
-            f"--source {' '.join(job.config.source)}",
-            "there are no documents in it",
-            got=f"{total['num_blank']:,} blank ones",
-            expected="at least one with text",
-            fix="Check the source, --documents and --text-field.",
-        )
-    return dict(total), tuple(unit.spill for unit in read_units)
-
-
-def _read_unit(unit: _ReadUnit) -> dict[str, int]:
-    config = unit.job.config
-    counts = dict.fromkeys(
-        ("num_read", "num_blank", "num_bad_bytes", "num_controls", "text_bytes"), 0
-    )
-    with storage.atomic_writer(unit.spill) as file:
-        spiller = shuffle.Spiller(file, unit.job.num_cells)
-        for segment in unit.segments:
-            for block in reading.read_segment(segment, config):
-                cleaned = clean(block, config.unicode_form)
-                spiller.add(cleaned.texts, segment.file.source)
-                counts["num_read"] += len(cleaned.texts) + cleaned.num_blank
-                counts["num_blank"] += cleaned.num_blank
-                counts["num_bad_bytes"] += block.num_bad_bytes
-                counts["num_controls"] += cleaned.num_controls
-                counts["text_bytes"] += cleaned.text_bytes
-        spiller.close()
-    return counts
-
-
-def _sort(job: _Job, spills: tuple[str, ...], text_bytes: int) -> list[dict[str, Any]]:
-    """Deduplicates and sorts every range of hashes: what each holds, split by split."""
-    num_buckets = parts.num_ranges(text_bytes, BUCKET_BYTES)
     units = [
-        _SortUnit(job=job, spills=spills, index=index, num_buckets=num_buckets)
+        ReadUnit(job=job, segments=segments, spill=job.work("runs", f"{index:06d}.arrow"))
+        for index, segments in enumerate(reading.plan_units(files, job.config.documents))
+    ]
+    results = job.run_units(phases.read, units, "read")
+    found = _Found(
+        totals=_sum(r["totals"] for r in results),
+        dropped=_sum(r["dropped"] for r in results),
+        sources=_sum(r["sources"] for r in results),
+    )
+    _refuse_empty(job.config, found)
+    return found, tuple(unit.spill for unit in units)
+
+
+def _refuse_empty(config: CorpusConfig, found: _Found) -> None:
+    num_blank, num_dropped = found.totals.get("num_blank", 0), sum(found.dropped.values())
+    if found.totals.get("num_read", 0) > num_blank + num_dropped:
+        return
+    reasons = "".join(f", {number:,} {reason}" for reason, number in sorted(found.dropped.items()))
+    raise UserError(
+        f"--source {' '.join(config.source)}",
+        "there are no documents in it",
+        got=f"{num_blank:,} blank{reasons}",
+        expected="at least one document with text",
+        fix="Check the source, --documents, --text-field and the filters.",
+    )
+
+
+def _sort(job: Job, spills: tuple[str, ...], found: _Found) -> list[dict[str, Any]]:
+    """Deduplicates and sorts every range of hashes."""
+    num_buckets = cells.num_ranges(found.totals["text_bytes"], phases.BUCKET_BYTES)
+    units = [
+        SortUnit(
+            job=job,
+            spills=spills,
+            index=index,
+            num_buckets=num_buckets,
+            num_band_cells=_num_band_cells(found),
+        )
         for index in range(num_buckets)
     ]
-    return job.run_units(_sort_unit, units, "sort")
+    results = job.run_units(phases.sort, units, "sort")
+    return [{**result, "bands": unit.bands} for unit, result in zip(units, results, strict=True)]
 
 
-def _sort_unit(unit: _SortUnit) -> dict[str, Any]:
-    bucket = shuffle.read_bucket(
-        unit.spills,
-        unit.job.config,
-        index=unit.index,
-        num_buckets=unit.num_buckets,
-        num_cells=unit.job.num_cells,
-    )
-    result: dict[str, Any] = {"num_duplicates": bucket.num_duplicates}
-    for number, split in enumerate(SPLITS):
-        documents = bucket.documents.filter(pa.array(bucket.split == number))
-        path = unit.job.work("pieces", f"{split}-{unit.index:06d}.arrow") if len(documents) else ""
-        if path:
-            parts.write_piece(path, documents)
-        result[split] = {"path": path, "text_bytes": parts.text_bytes(documents)}
-    return result
+def _num_band_cells(found: _Found) -> int:
+    return min(4096, cells.num_ranges(found.totals["text_bytes"], phases.BAND_BYTES))
 
 
-def _plan_parts(job: _Job, buckets: Sequence[Mapping[str, Any]]) -> list[Part]:
-    num_bytes = {split: sum(b[split]["text_bytes"] for b in buckets) for split in SPLITS}
-    planned = []
-    for split in SPLITS:
-        if num_bytes[split]:
-            pieces = [(index, bucket[split]["path"]) for index, bucket in enumerate(buckets)]
-            planned += parts.plan_parts(split, pieces, num_bytes=num_bytes[split])
-    return planned if num_bytes["train"] else _all_for_training(job, planned)
+def _compare(job: Job, buckets: Sequence[Mapping[str, Any]], found: _Found) -> tuple[str, ...]:
+    """Looks for near duplicates: the files that name them."""
+    if job.config.near_duplicates == NearDuplicates.IGNORE:
+        return ()
+    bands, number = tuple(bucket["bands"] for bucket in buckets), _num_band_cells(found)
+    units = [
+        CompareUnit(job=job, bands=bands, index=index, num_band_cells=number)
+        for index in range(number)
+    ]
+    results = job.run_units(phases.compare, units, "compare")
+    return tuple(u.pairs for u, result in zip(units, results, strict=True) if result["num_pairs"])
 
 
-def _all_for_training(job: _Job, planned: Sequence[Part]) -> list[Part]:
-    """Of so few documents that none fell to training, all do: there is nothing to hold out."""
+def _write(
+    job: Job, buckets: Sequence[Mapping[str, Any]], pairs: tuple[str, ...]
+) -> list[dict[str, Any]]:
+    """Writes the parts of the splits."""
+    planned = [part for split in SPLITS for part in _plan(buckets, split)]
+    if not any(part.split == "train" for part in planned):
+        planned = _all_for_training(job, planned)
+    units = [WriteUnit(job=job, part=part, pairs=pairs) for part in planned]
+    return job.run_units(phases.write, units, "write")
+
+
+def _plan(buckets: Sequence[Mapping[str, Any]], name: str) -> list[Part]:
+    pieces = [bucket["pieces"][name] for bucket in buckets]
+    num_bytes = sum(piece["text_bytes"] for piece in pieces)
+    return parts.plan_parts(name, [p["path"] for p in pieces], num_bytes) if num_bytes else []
+
+
+def _all_for_training(job: Job, planned: Sequence[Part]) -> list[Part]:
+    """Of so few documents that none fell to training, all do: there is nothing to hold out.
+
+    Where sources are named for the other splits, an empty train split is what was asked for.
+    """
+    if job.config.validation_source or job.config.test_source:
+        logger.warning("no document is in the train split")
+        return list(planned)
     logger.warning(
         "the corpus is so small that no document fell to the train split: all are put there"
     )
@@ -207,70 +190,113 @@ def _all_for_training(job: _Job, planned: Sequence[Part]) -> list[Part]:
     return [Part(split="train", index=0, num_parts=1, pieces=(merged,))]
 
 
-def _write(job: _Job, planned: Sequence[Part]) -> list[dict[str, Any]]:
-    """Writes the parts: each with its entry in the manifest, its measures and some documents."""
-    units = [_WriteUnit(output=job.output, part=part) for part in planned]
-    return job.run_units(_write_unit, units, "write")
+def _write_dropped(job: Job, buckets: Sequence[Mapping[str, Any]]) -> None:
+    """Writes what filters and duplicates took out, if it is to be kept."""
+    for part in _plan(buckets, DROPPED) if job.config.keep_dropped else ():
+        location = storage.join(job.output, part.path)
+        parts.write_part(location, parts.row_groups(part.pieces), shuffle.DROPPED_SCHEMA)
 
 
-def _write_unit(unit: _WriteUnit) -> dict[str, Any]:
-    measures = Measures()
-    sample: list[dict[str, str]] = []
-    location = storage.join(unit.output, unit.part.path)
-    for documents in parts.write_part(location, unit.part):
-        measures.add(documents)
-        sample += documents.slice(0, _SAMPLE_DOCUMENTS - len(sample)).to_pylist()
-    entry = artifacts.file_entry(
-        unit.output,
-        unit.part.path,
-        counts={"num_documents": measures.num_documents, "text_bytes": measures.text_bytes},
-    )
-    return {
-        "split": unit.part.split,
-        "entry": entry.to_dict(),
-        "measures": measures.to_dict(),
-        "sample": sample if unit.part.index == 0 else [],
-    }
-
-
-def _finish(job: _Job, read: dict[str, int], written: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Writes `statistics.json` and the report, and says what came out."""
+def _finish(
+    job: Job,
+    found: _Found,
+    buckets: Sequence[Mapping[str, Any]],
+    written: Sequence[Mapping[str, Any]],
+) -> Outcome:
+    """Writes `statistics.json` and the report, checks the thresholds, says what came out."""
     splits = {
         split: [result for result in written if result["split"] == split]
         for split in SPLITS
         if any(result["split"] == split for result in written)
     }
-    _warn_of_empty_splits(job.config, list(splits))
-    values = statistics.summary(
-        read,
-        {
-            split: statistics.merged(Measures.from_dict(r["measures"]) for r in results)
-            for split, results in splits.items()
-        },
-    )
-    storage.write_text(
-        storage.join(job.output, "statistics.json"),
-        json.dumps(values, indent=1, ensure_ascii=False) + "\n",
-    )
-    sample = [
-        {**document, "text": document["text"][:_SAMPLE_CHARACTERS]}
-        for document in written[0]["sample"]
-    ]
-    storage.write_text(storage.join(job.output, "report.html"), page.make_page(values, sample))
+    _warn(job.config, found, list(splits))
+    values = _statistics(job, found, buckets, splits)
+    location = storage.join(job.output, STATISTICS)
+    storage.write_text(location, json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+    html = page.make_page(values, written[0]["sample"])
+    storage.write_text(storage.join(job.output, REPORT), html)
+    check_thresholds(job.config.require, values["properties"], where=location)
     return Outcome(
         splits={
-            split: Split(files=tuple(artifacts.FileEntry.from_dict(r["entry"]) for r in results))
+            split: Split(files=tuple(FileEntry.from_dict(r["entry"]) for r in results))
             for split, results in splits.items()
         },
         properties=values["properties"],
-        auxiliary=("report.html",),
+        auxiliary=(REPORT,),
     )
 
 
-def _warn_of_empty_splits(config: CorpusConfig, there: Sequence[str]) -> None:
-    for split, fraction in (
-        ("validation", config.validation_fraction),
-        ("test", config.test_fraction),
-    ):
+def _warn(config: CorpusConfig, found: _Found, there: Sequence[str]) -> None:
+    fractions = (("validation", config.validation_fraction), ("test", config.test_fraction))
+    for split, fraction in fractions:
         if fraction > 0 and split not in there:
             logger.warning("the corpus is so small that its %s split is empty", split)
+    if number := found.totals["num_bad_bytes"]:
+        logger.warning("%s bytes that are no text were replaced: see the report", f"{number:,}")
+
+
+def _statistics(
+    job: Job,
+    found: _Found,
+    buckets: Sequence[Mapping[str, Any]],
+    splits: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> dict[str, Any]:
+    """The content of `statistics.json`."""
+    measures = {
+        split: statistics.merged(Measures.from_dict(r["measures"]) for r in results)
+        for split, results in splits.items()
+    }
+    near = {
+        split: sum(r["near_duplicates"]["number"] for r in results)
+        for split, results in splits.items()
+    }
+    dropped = {
+        **found.dropped,
+        str(Reason.DUPLICATE): sum(bucket["num_duplicates"] for bucket in buckets),
+    }
+    if job.config.near_duplicates == NearDuplicates.DROP:
+        dropped[str(Reason.NEAR_DUPLICATE)] = sum(near.values())
+    contaminated = [example for bucket in buckets for example in bucket["contaminated"]]
+    repeated = [example for bucket in buckets for example in bucket["repeated"]]
+    return statistics.summary(
+        totals=found.totals,
+        dropped=dropped,
+        read_by_source=found.sources,
+        splits=measures,
+        near_duplicates={"by_split": near, "examples": _near_examples(buckets, splits)},
+        contamination={
+            "by_splits": _sum(bucket["contamination"] for bucket in buckets),
+            "examples": contaminated[:_MAX_EXAMPLES],
+        },
+        repeated=sorted(repeated, key=lambda r: (-r["copies"], r["text"]))[:_MAX_EXAMPLES],
+    )
+
+
+def _near_examples(
+    buckets: Sequence[Mapping[str, Any]], splits: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Some near duplicates with the texts that they are near to."""
+    found = []
+    for results in splits.values():
+        for example in results[0]["near_duplicates"]["examples"]:
+            bucket = buckets[example["near"] * len(buckets) >> 64]
+            path = bucket["pieces"][example["near_split"]]["path"]
+            text = near_duplicates.find_text(parts.read_piece(path), example["near"])
+            found.append(
+                {
+                    "similarity": example["similarity"],
+                    "doc_id": example["doc_id"],
+                    "source": example["source"],
+                    "text": example["text"][:300],
+                    "near_text": text[:300],
+                }
+            )
+    return found
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts added up by name, in the names' order."""
+    total: collections.Counter[str] = collections.Counter()
+    for one in counts:
+        total.update(one)
+    return dict(sorted(total.items()))
