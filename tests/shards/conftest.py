@@ -14,8 +14,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
 
 
 @pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    return fixtures.write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "unigram")
+def tokenizer(corpus: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return fixtures.make_tokenizer(tmp_path_factory.mktemp("tokenizer") / "unigram", corpus)
 
 
 @pytest.fixture(scope="session")

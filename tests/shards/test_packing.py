@@ -1,38 +1,45 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeflow.shards import packing
-from clozeflow.shards.packing import BOS_ID, EOS_ID, PAD_ID
+from clozeflow.shards.config import Packing
+from clozeflow.tokenizer.special import SpecialIds
+
+OURS = SpecialIds()
+BOS_ID, PAD_ID, EOS_ID = OURS.bos, OURS.pad, OURS.eos
 
 # Ids that say which document they are of, so that an order can be read off them.
 LENGTHS = st.lists(st.integers(0, 40), max_size=30)
+PACKINGS = st.sampled_from(Packing)
 
 
-def pack(lengths, seq_len, batches=1):
+def pack(lengths, seq_len, batches=1, *, kind=Packing.DOCUMENTS, ids=OURS):
     """All rows of the documents, given in some batches."""
-    ids = np.arange(100, 100 + sum(lengths), dtype=np.int32)
+    packer = packing.packer(kind, seq_len=seq_len, ids=ids)
+    tokens = np.arange(100, 100 + sum(lengths), dtype=np.int32)
     ends = np.cumsum([0, *lengths])
     rest, parts = np.empty(0, np.int32), []
     for chosen in np.array_split(np.arange(len(lengths)), batches):
         start, stop = (ends[chosen[0]], ends[chosen[-1] + 1]) if len(chosen) else (0, 0)
-        stream = packing.to_stream(ids[start:stop], np.array(lengths, np.int64)[chosen])
-        rows, rest = packing.full_rows(np.concatenate([rest, stream]), seq_len)
+        stream = packer.join(tokens[start:stop], np.array(lengths, np.int64)[chosen])
+        rows, rest = packer.cut(np.concatenate([rest, stream]))
         parts.append(rows)
-    return ids, packing.concatenate([*parts, packing.last_row(rest, seq_len)], seq_len)
+    return tokens, packing.concatenate([*parts, packer.pad(rest)], seq_len)
 
 
-@given(LENGTHS, st.integers(8, 20))
-def test_every_token_stands_in_exactly_one_row_in_order(lengths, seq_len):
-    ids, rows = pack(lengths, seq_len)
+@given(LENGTHS, st.integers(8, 20), PACKINGS)
+def test_every_token_stands_in_exactly_one_row_in_order(lengths, seq_len, kind):
+    ids, rows = pack(lengths, seq_len, kind=kind)
     tokens = rows.input_ids[rows.input_ids >= 100]
     np.testing.assert_array_equal(tokens, ids)
 
 
-@given(LENGTHS, st.integers(8, 20), st.integers(1, 5))
-def test_rows_do_not_depend_on_batches(lengths, seq_len, batches):
-    _, once = pack(lengths, seq_len)
-    _, often = pack(lengths, seq_len, batches)
+@given(LENGTHS, st.integers(8, 20), st.integers(1, 5), PACKINGS)
+def test_rows_do_not_depend_on_batches(lengths, seq_len, batches, kind):
+    _, once = pack(lengths, seq_len, kind=kind)
+    _, often = pack(lengths, seq_len, batches, kind=kind)
     np.testing.assert_array_equal(once.input_ids, often.input_ids)
     np.testing.assert_array_equal(once.num_padding, often.num_padding)
 
@@ -70,6 +77,21 @@ def test_a_place_too_small_for_a_document_is_padded():
     ]
 
 
-def test_no_documents_give_no_rows():
-    assert len(pack([], 8)[1]) == 0
-    assert len(pack([0, 0], 8)[1]) == 0
+@given(LENGTHS, st.integers(8, 20))
+def test_a_stream_is_what_the_hugging_face_scripts_cut(lengths, seq_len):
+    _, rows = pack(lengths, seq_len, kind=Packing.STREAM)
+    documents = np.split(np.arange(100, 100 + sum(lengths)), np.cumsum(lengths)[:-1])
+    stream = [i for d in documents if len(d) for i in (BOS_ID, *d.tolist(), EOS_ID)]
+    assert rows.input_ids[rows.attention_mask == 1].tolist() == stream
+    assert all(mask.all() for mask in rows.attention_mask[:-1])
+
+
+def test_special_ids_are_the_tokenizers_own():
+    ids = SpecialIds(bos=7, pad=8, eos=9)
+    assert pack([3, 2], 9, ids=ids)[1].input_ids.tolist() == [[7, 100, 101, 102, 9, 103, 104, 9, 8]]
+
+
+@pytest.mark.parametrize("kind", Packing)
+def test_no_documents_give_no_rows(kind):
+    assert len(pack([], 8, kind=kind)[1]) == 0
+    assert len(pack([0, 0], 8, kind=kind)[1]) == 0

@@ -9,8 +9,10 @@ from tokenizers import Tokenizer
 from clozeflow import artifacts, storage
 from clozeflow.errors import UserError
 from clozeflow.shards import units
-from clozeflow.shards.packing import BOS_ID, EOS_ID, PAD_ID
+from clozeflow.tokenizer.special import SpecialIds
 from tests.shards import fixtures
+
+BOS_ID, PAD_ID, EOS_ID = SpecialIds().bos, SpecialIds().pad, SpecialIds().eos
 
 
 def read_as_hugging_face_does(pattern: str, seq_len: int) -> list[np.ndarray]:
@@ -189,10 +191,27 @@ def test_stopped_while_numbering(shards, corpus, tokenizer, tmp_path, monkeypatc
     assert content(tmp_path / "made") == content(Path(shards.uri))
 
 
-def test_ids_outside_the_vocabulary_are_refused(corpus, tmp_path, tokenizer, monkeypatch):
+@pytest.mark.parametrize("wrong", [0, 1, 2, 4, 800])
+def test_ids_that_no_text_has_are_refused(corpus, tmp_path, tokenizer, monkeypatch, wrong):
     monkeypatch.setattr(
-        "clozeflow.shards.encoding.PlainEncoder.encode",
-        lambda self, texts: (np.array([5, 800, 7], np.int32), np.array([3])),
+        "clozeflow.shards.encoding.Encoder.encode",
+        lambda self, texts: (
+            np.full(len(texts), wrong, np.int32),
+            np.ones(len(texts), np.int64),
+        ),
     )
-    with pytest.raises(UserError, match=r"got 800, expected 3, or 5 to 799"):
+    monkeypatch.setattr("clozeflow.shards.encoding.check_sample", lambda *_: None)
+    with pytest.raises(UserError, match=f"got {wrong}, expected below 800, and none of"):
         fixtures.make_shards(tmp_path / "made", corpus=corpus, tokenizer=tokenizer)
+
+
+def test_an_encoder_that_differs_is_found(corpus, tmp_path, tokenizer, monkeypatch):
+    def wrong(self, texts):
+        ids, lengths = self.encode_plainly(texts)
+        ids[ids == ids[-1]] = 700
+        return ids, lengths
+
+    monkeypatch.setattr("clozeflow.shards.encoding.Encoder.encode", wrong)
+    with pytest.raises(UserError, match="has other ids by 'SentencePiece"):
+        fixtures.make_shards(tmp_path / "made", corpus=corpus, tokenizer=tokenizer)
+    assert not artifacts.is_finished(str(tmp_path / "made"))

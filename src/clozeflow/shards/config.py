@@ -3,9 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from typing import ClassVar
 
 from clozeflow.config import StageConfig
+
+
+class Packing(enum.StrEnum):
+    """How documents are cut into rows."""
+
+    DOCUMENTS = "documents"
+    """`<s>` … `</s>` around each row, `</s>` between the documents in it."""
+    STREAM = "stream"
+    """`<s>` … `</s>` around each document, and the stream of all of them cut anywhere: what the
+    Hugging Face scripts make (they drop the last row; here it is padded)."""
+
+
+class Compression(enum.StrEnum):
+    """How shards are compressed."""
+
+    NONE = "none"
+    GZIP = "gzip"
+    """About a third as large and slower to read; the names end in `.tfrecord.gz`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,8 +35,12 @@ class ShardConfig(StageConfig):
 
     seq_len: int = 128
     """Tokens in an example, `<s>` and `</s>` included."""
+    packing: Packing = Packing.DOCUMENTS
+    """How documents are cut into rows."""
     examples_per_shard: int = 8192
     """The most examples that one file holds."""
+    compression: Compression = Compression.NONE
+    """How the files are compressed."""
     seed: int = 0
     """Chooses the order of examples within a unit of work."""
     num_workers: int = 0

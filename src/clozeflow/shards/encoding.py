@@ -4,65 +4,116 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
-from typing import Protocol
+import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from tokenizers import Tokenizer
 
-from clozeflow import storage
-
-Encoded = tuple[np.ndarray, np.ndarray]
-"""The ids of documents end to end (int32), and the number of ids in each document (int64)."""
-
-
-class Encoder(Protocol):
-    """Something that encodes documents, without special tokens."""
-
-    vocab_size: int
-
-    def encode(self, texts: Sequence[str]) -> Encoded:
-        """The ids of each text."""
+from clozeflow.errors import UserError
+from clozeflow.shards import chunks
+from clozeflow.shards.chunks import Encoded, EncodeTexts
+from clozeflow.shards.sentencepiece_words import SentencePieceWords
+from clozeflow.tokenizer import loading
 
 
-class PlainEncoder:
-    """The `tokenizers` library: any tokenizer, and what the others are compared with."""
+class Encoder:
+    """A tokenizer, applied to documents by the fastest way that gives its own ids."""
 
-    def __init__(self, folder: str) -> None:
-        self._tokenizer = _load(folder)
-        self.vocab_size = self._tokenizer.get_vocab_size()
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.vocab_size = max(tokenizer.get_vocab().values()) + 1
+        definition = json.loads(tokenizer.to_str())
+        self._encode_distinct: EncodeTexts = self.encode_plainly
+        self.method = "tokenizers, document by document"
+        self._by_words = chunks.words_are_independent(definition)
+        if self._by_words:
+            self.method = "tokenizers, each distinct word once"
+            if SentencePieceWords.serves(definition):
+                self._encode_distinct = SentencePieceWords(definition, self.encode_plainly)
+                self.method = "SentencePiece, each distinct word once"
 
-    def encode(self, texts: Sequence[str]) -> Encoded:
-        """The ids of each text."""
-        encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+    def encode(self, texts: pa.StringArray) -> Encoded:
+        """The ids of each text, without special tokens."""
+        if self._by_words:
+            return chunks.encode_by_chunks(texts, self._encode_distinct)
+        return self.encode_plainly(texts)
+
+    def encode_plainly(self, texts: pa.StringArray) -> Encoded:
+        """The same by `tokenizers` alone: what the other ways are compared with."""
+        encodings = self._tokenizer.encode_batch_fast(texts.to_pylist(), add_special_tokens=False)
         ids = [np.array(encoding.ids, np.int32) for encoding in encodings]
-        return np.concatenate([np.empty(0, np.int32), *ids]), np.array([len(i) for i in ids])
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        return np.concatenate([np.empty(0, np.int32), *ids]), lengths
+
+
+def check_sample(
+    encoder: Encoder, texts: pa.StringArray, encoded: Encoded, sample: np.ndarray
+) -> None:
+    """Compares some documents' ids with those that `tokenizers` gives.
+
+    Args:
+        encoder: What encoded them.
+        texts: D documents.
+        encoded: Their ids.
+        sample: Indices of the documents to compare.
+
+    Raises:
+        UserError: The first document that differs.
+    """
+    ids, lengths = encoded
+    ends = np.cumsum(lengths)
+    wanted, wanted_lengths = encoder.encode_plainly(texts.take(pa.array(sample)))
+    pieces = np.split(wanted, np.cumsum(wanted_lengths)[:-1])
+    for index, expected in zip(sample.tolist(), pieces, strict=True):
+        got = ids[ends[index] - lengths[index] : ends[index]]
+        if not np.array_equal(got, expected):
+            raise _difference(encoder, texts[index].as_py(), got, expected)
+
+
+def _difference(encoder: Encoder, text: str, got: np.ndarray, expected: np.ndarray) -> UserError:
+    shared = min(len(got), len(expected))
+    place = int(np.argmin(np.append(got[:shared] == expected[:shared], False)))
+    return UserError(
+        f"the document {text[:60]!r}",
+        f"has other ids by {encoder.method!r} than by its tokenizer.json, from token {place} on",
+        got=got[place : place + 5].tolist(),
+        expected=expected[place : place + 5].tolist(),
+        fix="This is a fault of clozeflow: please report it with the tokenizer and the document.",
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def encoder(tokenizer_folder: str) -> Encoder:
     """The encoder of a tokenizer, loaded once in each process."""
-    return PlainEncoder(tokenizer_folder)
+    # Work is divided among processes already: threads of `tokenizers` would only compete.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    return Encoder(_without_special_pieces(loading.load(tokenizer_folder)))
 
 
-def _load(folder: str) -> Tokenizer:
-    """The tokenizer without special tokens: their texts are ordinary text in a document."""
-    value = json.loads(storage.read_text(storage.join(folder, "tokenizer.json")))
-    special = {token["content"] for token in value["added_tokens"] if token["special"]}
-    value["added_tokens"] = [t for t in value["added_tokens"] if not t["special"]]
-    value["post_processor"] = None
-    vocab = value["model"]["vocab"]
-    # Pieces of the model too may bear such a text: a control character, which no document has,
-    # hides them. The ids stay as they are.
-    if isinstance(vocab, list):
-        value["model"]["vocab"] = [[_hidden(p) if p in special else p, s] for p, s in vocab]
-    else:
-        unknown = value["model"].get("unk_token")
-        value["model"]["vocab"] = {
-            (_hidden(p) if p in special and p != unknown else p): i for p, i in vocab.items()
-        }
-    return Tokenizer.from_str(json.dumps(value))
+def _without_special_pieces(tokenizer: Tokenizer) -> Tokenizer:
+    """The tokenizer for which a special token's text in a document is text in every case.
+
+    A Unigram model looks for all pieces of its vocabulary, the special ones too. Ours have a
+    score that keeps them out; those of others are hidden here: a NUL, which no document has, is put
+    before their texts.
+    """
+    definition = json.loads(tokenizer.to_str())
+    special = {token["content"] for token in definition["added_tokens"] if token["special"]}
+    if definition["model"]["type"] != "Unigram" or not _are_reachable(definition, special):
+        return tokenizer
+    definition["added_tokens"] = [t for t in definition["added_tokens"] if not t["special"]]
+    definition["post_processor"] = None
+    definition["model"]["vocab"] = [
+        [f"\0{piece}" if piece in special else piece, score]
+        for piece, score in definition["model"]["vocab"]
+    ]
+    return Tokenizer.from_str(json.dumps(definition))
 
 
-def _hidden(piece: str) -> str:
-    return "\0" + piece
+def _are_reachable(definition: Mapping[str, Any], special: set[str]) -> bool:
+    scores = dict(definition["model"]["vocab"])
+    lowest = min(score for piece, score in scores.items() if piece not in special)
+    return any(scores[piece] >= len(piece) * lowest for piece in special & scores.keys())

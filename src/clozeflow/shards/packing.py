@@ -1,12 +1,16 @@
 """Documents to rows of a fixed length, so that every token stands in exactly one row.
 
-Documents follow each other in a stream, each followed by `</s>`. A row is `<s>`, then `seq_len`
-- 2 tokens of the stream, then `</s>`: the stream's own where a document ends there, else one put
-in. Where a document's own `</s>` comes a place early and nothing more fits, the row ends with
-one padding instead of a second `</s>`. What does not fill a row is carried to the next batch
-of documents.
+A packing has two parts. `join` puts documents into a stream of ids, with special tokens between
+them. `cut` takes from a stream the rows that it fills, and hands back the rest, which is put
+before the next documents; the very last rest is padded. Rows do not depend on how many documents
+are joined at a time.
 
-Shapes: N rows, T = `seq_len`; a batch of documents is its ids end to end, and their lengths.
+Packing by documents: each document is followed by `</s>` in the stream. A row is `<s>`, then
+`seq_len` - 2 ids of the stream, then `</s>`: the stream's own where a document ends there, else one
+put in. Where a document's own `</s>` comes a place early, nothing more fits, and the row ends
+with one padding instead of a second `</s>`.
+
+Shapes: N rows, T = `seq_len`; documents are given as their ids end to end, and their lengths.
 """
 
 from __future__ import annotations
@@ -15,9 +19,8 @@ import dataclasses
 
 import numpy as np
 
-NUM_SPECIAL = 5
-BOS_ID, PAD_ID, EOS_ID, UNK_ID, MASK_ID = range(NUM_SPECIAL)
-"""`<s>`, `<pad>`, `</s>`, `<unk>`, `<mask>`: the ids that every tokenizer here has."""
+from clozeflow.shards.config import Packing
+from clozeflow.tokenizer.special import SpecialIds
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,7 +46,7 @@ class Rows:
         """Places that are no padding."""
         return self.input_ids.size - int(self.num_padding.sum())
 
-    def take(self, order: np.ndarray) -> Rows:
+    def take(self, order: np.ndarray | slice) -> Rows:
         """The rows at these indices."""
         return Rows(input_ids=self.input_ids[order], num_padding=self.num_padding[order])
 
@@ -58,48 +61,101 @@ def concatenate(parts: list[Rows], seq_len: int) -> Rows:
     )
 
 
-def to_stream(ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Documents end to end, each followed by `</s>`; one without tokens leaves no trace."""
-    lengths = lengths[lengths > 0]
-    stream = np.empty(len(ids) + len(lengths), np.int32)
-    ends = np.cumsum(lengths) + np.arange(len(lengths))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DocumentPacker:
+    """`Packing.DOCUMENTS`; see the module."""
+
+    seq_len: int
+    ids: SpecialIds
+
+    def join(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The stream of these documents; one without tokens leaves no trace."""
+        return _stream(ids, lengths, before=(), after=(self.ids.eos,))
+
+    def cut(self, stream: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """The rows that the stream fills, and the rest of it (less than a row)."""
+        room = self.seq_len - 2
+        is_end = (stream == self.ids.eos).tobytes()
+        starts, start = [], 0
+        while start + room < len(stream):
+            starts.append(start)
+            start += room + is_end[start + room]
+        if start + room == len(stream):  # the last document's </s> comes a place early
+            starts.append(start)
+            start = len(stream)
+        return self._rows(stream, np.array(starts, np.int64)), stream[start:]
+
+    def pad(self, rest: np.ndarray) -> Rows:
+        """A padded row of what `cut` left over; no row if that is nothing."""
+        # The rest ends with its document's </s>, which ends the row too.
+        row = np.append(np.int32(self.ids.bos), rest) if len(rest) else rest
+        return _padded(row, self.seq_len, self.ids.pad)
+
+    def _rows(self, stream: np.ndarray, starts: np.ndarray) -> Rows:
+        rows = np.empty((len(starts), self.seq_len), np.int32)
+        rows[:, 0] = self.ids.bos
+        if len(starts):
+            windows = np.lib.stride_tricks.sliding_window_view(stream, self.seq_len - 2)
+            rows[:, 1:-1] = windows[starts]
+        ends_early = rows[:, -2] == self.ids.eos
+        rows[:, -1] = np.where(ends_early, self.ids.pad, self.ids.eos)
+        return Rows(input_ids=rows, num_padding=ends_early.astype(np.int32))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StreamPacker:
+    """`Packing.STREAM`: each document within `<s>` and `</s>`, rows cut anywhere."""
+
+    seq_len: int
+    ids: SpecialIds
+
+    def join(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The stream of these documents; one without tokens leaves no trace."""
+        return _stream(ids, lengths, before=(self.ids.bos,), after=(self.ids.eos,))
+
+    def cut(self, stream: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """The rows that the stream fills, and the rest of it (less than a row)."""
+        num_rows = len(stream) // self.seq_len
+        rows = stream[: num_rows * self.seq_len].reshape(num_rows, self.seq_len)
+        no_padding = np.zeros(num_rows, np.int32)
+        return Rows(input_ids=rows, num_padding=no_padding), stream[rows.size :]
+
+    def pad(self, rest: np.ndarray) -> Rows:
+        """A padded row of what `cut` left over; no row if that is nothing."""
+        return _padded(rest, self.seq_len, self.ids.pad)
+
+
+Packer = DocumentPacker | StreamPacker
+
+
+def packer(packing: Packing, *, seq_len: int, ids: SpecialIds) -> Packer:
+    """What cuts documents in the way asked for."""
+    if packing is Packing.STREAM:
+        return StreamPacker(seq_len=seq_len, ids=ids)
+    return DocumentPacker(seq_len=seq_len, ids=ids)
+
+
+def _stream(
+    ids: np.ndarray, lengths: np.ndarray, *, before: tuple[int, ...], after: tuple[int, ...]
+) -> np.ndarray:
+    """Documents end to end, with these special ids around each that has any tokens."""
+    lengths = lengths[lengths > 0] + len(before) + len(after)
+    ends = np.cumsum(lengths)
+    stream = np.empty(int(lengths.sum()), np.int32)
     is_token = np.ones(len(stream), bool)
-    is_token[ends] = False
+    for places, special in (
+        *((ends - lengths + offset, special) for offset, special in enumerate(before)),
+        *((ends - len(after) + offset, special) for offset, special in enumerate(after)),
+    ):
+        stream[places] = special
+        is_token[places] = False
     stream[is_token] = ids
-    stream[ends] = EOS_ID
     return stream
 
 
-def full_rows(stream: np.ndarray, seq_len: int) -> tuple[Rows, np.ndarray]:
-    """The rows that the stream fills, and the rest of it (less than a row)."""
-    room = seq_len - 2
-    is_end = (stream == EOS_ID).tobytes()
-    starts, start = [], 0
-    while start + room < len(stream):
-        starts.append(start)
-        start += room + is_end[start + room]
-    if start + room == len(stream):  # the last document's </s> comes a place early
-        starts.append(start)
-        start = len(stream)
-    return _gather(stream, np.array(starts, np.int64), seq_len), stream[start:]
-
-
-def last_row(rest: np.ndarray, seq_len: int) -> Rows:
-    """A padded row of what `full_rows` left over; no row if that is nothing."""
-    rows = concatenate([], seq_len)
-    if not len(rest):
-        return rows
-    # The rest ends with its document's </s>, which ends the row too.
-    row = np.full((1, seq_len), PAD_ID, np.int32)
-    row[0, 0] = BOS_ID
-    row[0, 1 : len(rest) + 1] = rest
-    return Rows(input_ids=row, num_padding=np.array([seq_len - 1 - len(rest)], np.int32))
-
-
-def _gather(stream: np.ndarray, starts: np.ndarray, seq_len: int) -> Rows:
-    rows = np.empty((len(starts), seq_len), np.int32)
-    rows[:, 0] = BOS_ID
-    rows[:, 1:-1] = stream[starts[:, None] + np.arange(seq_len - 2)]
-    ends_early = rows[:, -2] == EOS_ID
-    rows[:, -1] = np.where(ends_early, PAD_ID, EOS_ID)
-    return Rows(input_ids=rows, num_padding=ends_early.astype(np.int32))
+def _padded(tokens: np.ndarray, seq_len: int, pad_id: int) -> Rows:
+    """One row of these tokens and padding; none if there are no tokens."""
+    rows = np.full((1 if len(tokens) else 0, seq_len), pad_id, np.int32)
+    rows[:, : len(tokens)] = tokens
+    num_padding = np.full(len(rows), seq_len - len(tokens), np.int32)
+    return Rows(input_ids=rows, num_padding=num_padding)

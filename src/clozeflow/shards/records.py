@@ -175,17 +175,17 @@ def _template(seq_len: int, num_id_bytes: int) -> tuple[bytes, bytes]:
     ids_key, ids_list = _entry(b"input_ids", num_id_bytes)
     size = sum(map(len, (mask_key, mask_list, ids_key, ids_list))) + seq_len + num_id_bytes
     # Example { features = 1 { feature = 1 {…} feature = 1 {…} } }
-    return b"\x0a" + _varint(size) + mask_key + mask_list, ids_key + ids_list
+    return b"\x0a" + varint(size) + mask_key + mask_list, ids_key + ids_list
 
 
 def _entry(name: bytes, num_bytes: int) -> tuple[bytes, bytes]:
     """A map entry up to the bytes of its packed list: the key's part and the value's part."""
     # Feature { int64_list = 3 { value = 1 [packed] } } as the entry's value = 2; its key = 1.
-    packed = b"\x0a" + _varint(num_bytes)
-    int64_list = b"\x1a" + _varint(len(packed) + num_bytes) + packed
-    value = b"\x12" + _varint(len(int64_list) + num_bytes) + int64_list
-    key = b"\x0a" + _varint(len(name)) + name
-    return b"\x0a" + _varint(len(key) + len(value) + num_bytes) + key, value
+    packed = b"\x0a" + varint(num_bytes)
+    int64_list = b"\x1a" + varint(len(packed) + num_bytes) + packed
+    value = b"\x12" + varint(len(int64_list) + num_bytes) + int64_list
+    key = b"\x0a" + varint(len(name)) + name
+    return b"\x0a" + varint(len(key) + len(value) + num_bytes) + key, value
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -199,7 +199,8 @@ def _layout_of(payload_bytes: int, seq_len: int) -> tuple[bytes, bytes] | None:
     return None
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A non-negative integer in protobuf's form."""
     groups = bytearray()
     while value > 0x7F:
         groups.append((value & 0x7F) | 0x80)

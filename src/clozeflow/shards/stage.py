@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,14 @@ from clozeflow import engine, stages, storage
 from clozeflow.artifacts import Artifact, FileEntry, Split
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import encoding, packing, units
+from clozeflow.shards import encoding, packing, units, writing
 from clozeflow.shards.config import ShardConfig
 from clozeflow.shards.units import Unit
+from clozeflow.tokenizer import loading
+from clozeflow.tokenizer.special import SpecialIds
 
 Result = Mapping[str, Any]
-"""What `units.write_unit` returns."""
+"""What `units.write_unit` returns, or `writing.write_shards` of one file."""
 
 
 def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> stages.Outcome:
@@ -26,7 +28,8 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
         UserError: The corpus has no training documents, or the disk is full.
     """
     corpus, tokenizer = inputs["corpus"], inputs["tokenizer"]
-    todo = plan(config, corpus, tokenizer, output)
+    special_ids = loading.special_ids(tokenizer.uri)
+    todo = plan(config, corpus, tokenizer, special_ids, output)
     results = engine.run_units(
         units.write_unit,
         todo,
@@ -35,15 +38,24 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
         ledger=stages.unit_ledger(output, "shards"),
     )
     splits = {
-        split: _finish_split(config, split, _of_split(todo, results, split), output)
+        split: _finish_split(config, special_ids, split, _of_split(todo, results, split), output)
         for split in corpus.manifest.splits
     }
     if "train" not in splits or not splits["train"].files:
         raise UserError(corpus.uri, "has no training documents", fix="Give a corpus that has.")
-    return stages.Outcome(splits=splits, properties=_properties(config, tokenizer, splits, results))
+    return stages.Outcome(
+        splits=splits,
+        properties=_properties(config, tokenizer, special_ids, splits),
+    )
 
 
-def plan(config: ShardConfig, corpus: Artifact, tokenizer: Artifact, output: str) -> list[Unit]:
+def plan(
+    config: ShardConfig,
+    corpus: Artifact,
+    tokenizer: Artifact,
+    special_ids: SpecialIds,
+    output: str,
+) -> list[Unit]:
     """The units of the stage's work: one a part of the corpus."""
     return [
         Unit(
@@ -51,10 +63,9 @@ def plan(config: ShardConfig, corpus: Artifact, tokenizer: Artifact, output: str
             index=index,
             part=part,
             tokenizer=tokenizer.uri,
+            special_ids=special_ids,
             folder=_aside(output, split),
-            seq_len=config.seq_len,
-            examples_per_shard=config.examples_per_shard,
-            seed=config.seed,
+            config=config,
         )
         for split in corpus.manifest.splits
         for index, part in enumerate(reader.parts(corpus, split))
@@ -65,21 +76,35 @@ def _of_split(todo: Sequence[Unit], results: Sequence[Result], split: str) -> li
     return [result for unit, result in zip(todo, results, strict=True) if unit.split == split]
 
 
-def _finish_split(config: ShardConfig, split: str, results: Sequence[Result], output: str) -> Split:
+def _finish_split(
+    config: ShardConfig,
+    special_ids: SpecialIds,
+    split: str,
+    results: Sequence[Result],
+    output: str,
+) -> Split:
     """Packs what the units left over, and gives every shard its number and place."""
-    written = [file for result in results for file in result["files"]]
+    packer = packing.packer(config.packing, seq_len=config.seq_len, ids=special_ids)
     rests = [np.array(result["rest"], np.int32) for result in results]
-    stream = np.concatenate([np.empty(0, np.int32), *rests])
-    rows, rest = packing.full_rows(stream, config.seq_len)
-    rows = packing.concatenate([rows, packing.last_row(rest, config.seq_len)], config.seq_len)
-    written += units.write_shards(rows, _aside(output, split), "rest", config.examples_per_shard)
-    return Split(files=tuple(_place(written, split, output)))
+    rows, rest = packer.cut(np.concatenate([np.empty(0, np.int32), *rests]))
+    rows = packing.concatenate([rows, packer.pad(rest)], config.seq_len)
+    written = [file for result in results for file in result["files"]]
+    written += writing.write_shards(
+        rows,
+        storage.join(_aside(output, split), "rest"),
+        examples_per_shard=config.examples_per_shard,
+        compression=config.compression,
+    )
+    return Split(files=tuple(_place(config, split, written, output)))
 
 
-def _place(written: Sequence[Result], split: str, output: str) -> Iterable[FileEntry]:
+def _place(
+    config: ShardConfig, split: str, written: Sequence[Result], output: str
+) -> Iterator[FileEntry]:
     """Moves files to their final names; those that an earlier run moved are there already."""
+    suffix = writing.SUFFIXES[config.compression]
     for index, file in enumerate(written):
-        path = f"{split}/shard-{index:05d}-{file['counts']['num_examples']}.tfrecord"
+        path = f"{split}/shard-{index:05d}-{file['counts']['num_examples']}{suffix}"
         if storage.is_file(file["location"]):
             storage.move_file(file["location"], storage.join(output, path))
         yield FileEntry(
@@ -94,8 +119,8 @@ def _aside(output: str, split: str) -> str:
 def _properties(
     config: ShardConfig,
     tokenizer: Artifact,
+    special_ids: SpecialIds,
     splits: Mapping[str, Split],
-    results: Sequence[Result],
 ) -> dict[str, Any]:
     counts = [split.counts for split in splits.values()]
     num_examples = sum(count.get("num_examples", 0) for count in counts)
@@ -103,9 +128,8 @@ def _properties(
     return {
         "seq_len": config.seq_len,
         "vocab_size": encoding.encoder(tokenizer.uri).vocab_size,
-        "pad_token_id": packing.PAD_ID,
+        "pad_token_id": special_ids.pad,
         "num_examples": num_examples,
         "num_tokens": num_tokens,
-        "num_document_tokens": sum(result["num_document_tokens"] for result in results),
-        "padding_share": 1 - num_tokens / (num_examples * config.seq_len),
+        "padding_share": round(1 - num_tokens / (num_examples * config.seq_len), 8),
     }

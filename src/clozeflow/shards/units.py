@@ -9,21 +9,30 @@ back: the stage packs those of all units together.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from clozeflow import storage
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import encoding, packing, records
+from clozeflow.shards import encoding, packing
+from clozeflow.shards.config import ShardConfig
+from clozeflow.shards.encoding import Encoder
 from clozeflow.shards.order import permutation
-from clozeflow.shards.packing import Rows
+from clozeflow.shards.statistics import Statistics
+from clozeflow.shards.writing import write_shards
+from clozeflow.tokenizer.special import SpecialIds
 
-ROWS_AT_ONCE = 1024
-"""Examples serialised together: enough to be fast, little enough to stay in the cache."""
+_ENCODED_BYTES = 16 << 20
+"""Text that is encoded at a time: more finds few words again, and needs more memory."""
+_COMPARED_SHARE = 512
+"""One in so many bytes of text is encoded twice, to compare the ids: a fiftieth of the time."""
+_COMPARED_BYTES = 4096
+"""The least that is compared at a time."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,90 +46,86 @@ class Unit:
     """The location of the Parquet file."""
     tokenizer: str
     """The folder of the tokenizer."""
+    special_ids: SpecialIds
     folder: str
     """Where the unit's files are put."""
-    seq_len: int
-    examples_per_shard: int
-    seed: int
+    config: ShardConfig
 
 
 def write_unit(unit: Unit) -> dict[str, Any]:
     """Encodes, packs, shuffles and writes a part.
 
     Returns:
-        `files`: what was written, as `write_shard` describes it; `rest`: the ids that fill no
-        row; `num_documents` and `num_document_tokens` of the part. All JSON-serialisable.
+        `files`: what `write_shards` says of them; `rest`: the ids that fill no row;
+        `statistics`: what `Statistics.to_dict` gives. All JSON-serialisable.
     """
     encoder = encoding.encoder(unit.tokenizer)
+    packer = packing.packer(unit.config.packing, seq_len=unit.config.seq_len, ids=unit.special_ids)
+    statistics, packed = Statistics(), []
     rest = np.empty(0, np.int32)
-    packed, num_documents, num_tokens = [], 0, 0
-    for batch in reader.read_part(unit.part):
-        ids, lengths = encoder.encode(batch.column(0).to_pylist())
-        _check_ids(unit, ids, encoder.vocab_size)
-        stream = np.concatenate([rest, packing.to_stream(ids, lengths)])
-        rows, rest = packing.full_rows(stream, unit.seq_len)
+    for number, documents in enumerate(_documents(unit.part)):
+        ids, lengths = _encode(unit, encoder, documents["text"], number, statistics)
+        statistics.count(documents["source"], lengths)
+        rows, rest = packer.cut(np.concatenate([rest, packer.join(ids, lengths)]))
         packed.append(rows)
-        num_documents += len(lengths)
-        num_tokens += len(ids)
-    rows = packing.concatenate(packed, unit.seq_len)
-    rows = rows.take(permutation(len(rows), unit.seed, unit.split, unit.index))
-    return {
-        "files": list(
-            write_shards(rows, unit.folder, f"{unit.index:05d}", unit.examples_per_shard)
-        ),
-        "rest": rest.tolist(),
-        "num_documents": num_documents,
-        "num_document_tokens": num_tokens,
-    }
+    rows = packing.concatenate(packed, unit.config.seq_len)
+    del packed
+    rows = rows.take(permutation(len(rows), unit.config.seed, unit.split, unit.index))
+    files = write_shards(
+        rows,
+        storage.join(unit.folder, f"{unit.index:05d}"),
+        examples_per_shard=unit.config.examples_per_shard,
+        compression=unit.config.compression,
+    )
+    return {"files": files, "rest": rest.tolist(), "statistics": statistics.to_dict()}
 
 
-def write_shards(
-    rows: Rows, folder: str, name: str, examples_per_shard: int
-) -> Iterator[dict[str, Any]]:
-    """Writes rows to as few files as may be, of equal sizes but for one row."""
-    num_files = -(-len(rows) // examples_per_shard)
-    ends = [len(rows) * (i + 1) // num_files for i in range(num_files)]
-    for number, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
-        path = storage.join(folder, f"{name}-{number:05d}.tfrecord")
-        yield write_shard(rows.take(np.arange(start, end)), path)
+def _documents(part: str) -> Iterator[dict[str, pa.StringArray]]:
+    """The texts and sources of a part, about `_ENCODED_BYTES` at a time."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in reader.read_part(part, columns=("text", "source"), batch_size=1024):
+        waiting.append(batch)
+        if sum(b.nbytes for b in waiting) >= _ENCODED_BYTES:
+            yield _columns(waiting)
+            waiting = []
+    if waiting:
+        yield _columns(waiting)
 
 
-def write_shard(rows: Rows, location: str) -> dict[str, Any]:
-    """Writes one TFRecord file, which appears whole or not at all.
-
-    Returns:
-        `location`, `num_bytes`, `sha256`, and `counts` for the manifest.
-    """
-    digest, num_bytes = hashlib.sha256(), 0
-    with storage.atomic_writer(location) as file:
-        for block in _blocks(rows):
-            file.write(block)
-            digest.update(block)
-            num_bytes += len(block)
-    return {
-        "location": location,
-        "num_bytes": num_bytes,
-        "sha256": digest.hexdigest(),
-        "counts": {"num_examples": len(rows), "num_tokens": rows.num_tokens},
-    }
+def _columns(batches: list[pa.RecordBatch]) -> dict[str, pa.StringArray]:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return {name: table.column(name).chunk(0).cast(pa.string()) for name in table.column_names}
 
 
-def _blocks(rows: Rows) -> Iterator[bytes]:
-    masks = rows.attention_mask
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        block = slice(start, start + ROWS_AT_ONCE)
-        yield b"".join(records.serialize(rows.input_ids[block], masks[block]))
-
-
-def _check_ids(unit: Unit, ids: np.ndarray, vocab_size: int) -> None:
-    """Refuses ids that no model of this tokenizer has, and special ones: the text has none."""
-    special = (ids < packing.NUM_SPECIAL) & (ids != packing.UNK_ID)
-    wrong = special | (ids >= vocab_size)
-    if wrong.any():
+def _encode(
+    unit: Unit, encoder: Encoder, texts: pa.StringArray, number: int, statistics: Statistics
+) -> encoding.Encoded:
+    """The documents' ids, checked: they are the tokenizer's own, and such as a text may have."""
+    encoded = encoder.encode(texts)
+    sample = _sample(unit, texts, number)
+    encoding.check_sample(encoder, texts, encoded, sample)
+    special = unit.special_ids
+    ids = encoded[0]
+    not_text = [special_id for special_id in special.all() if special_id != special.unk]
+    is_wrong = (ids >= encoder.vocab_size) | np.isin(ids, not_text)
+    if is_wrong.any():
         raise UserError(
             unit.tokenizer,
             f"gives a document of {unit.part} an id that no text may have",
-            got=int(ids[wrong][0]),
-            expected=f"{packing.UNK_ID}, or {packing.NUM_SPECIAL} to {vocab_size - 1}",
+            got=int(ids[is_wrong][0]),
+            expected=f"below {encoder.vocab_size}, and none of {not_text}",
             fix="Make the tokenizer again.",
         )
+    statistics.num_compared += len(sample)
+    statistics.num_unknown_tokens += int(np.count_nonzero(ids == special.unk))
+    statistics.text_bytes += int(pc.sum(pc.binary_length(texts)).as_py() or 0)
+    return encoded
+
+
+def _sample(unit: Unit, texts: pa.StringArray, number: int) -> np.ndarray:
+    """The documents to compare: chosen by the seed, and few enough to cost little."""
+    num_bytes = pc.binary_length(texts).to_numpy()
+    budget = max(_COMPARED_BYTES, int(num_bytes.sum()) // _COMPARED_SHARE)
+    chosen = permutation(len(texts), unit.config.seed, unit.split, unit.index, number)
+    chosen = chosen[num_bytes[chosen] <= budget]
+    return chosen[np.cumsum(num_bytes[chosen]) <= budget]
