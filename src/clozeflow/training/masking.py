@@ -195,7 +195,9 @@ def _replacements(labels_BP: Any, noise: _Noise, rule: MaskingRule) -> Any:
     ordinary_ids = tf.constant([i for i in range(rule.vocab_size) if i not in special], tf.int32)
     num_ordinary = rule.vocab_size - len([i for i in special if i < rule.vocab_size])
     drawn_BP = noise.uniform(Draw.REPLACEMENT, rule.num_masked_positions) * num_ordinary
-    random_BP = tf.gather(ordinary_ids, tf.cast(drawn_BP, tf.int32))
+    # float32 may round the highest draw up to one beyond the last.
+    drawn_BP = tf.minimum(tf.cast(drawn_BP, tf.int32), num_ordinary - 1)
+    random_BP = tf.gather(ordinary_ids, drawn_BP)
     kept_or_random_BP = tf.where(
         action_BP < rule.mask_share + rule.random_share, random_BP, labels_BP
     )
