@@ -63,14 +63,17 @@ def check_sample(
     Raises:
         UserError: The first document that differs.
     """
-    ids, lengths = encoded
-    ends = np.cumsum(lengths)
-    wanted, wanted_lengths = encoder.encode_plainly(texts.take(pa.array(sample)))
-    pieces = np.split(wanted, np.cumsum(wanted_lengths)[:-1])
-    for index, expected in zip(sample.tolist(), pieces, strict=True):
-        got = ids[ends[index] - lengths[index] : ends[index]]
+    truth = encoder.encode_plainly(texts.take(pa.array(sample, pa.int64())))
+    for place, index in enumerate(sample.tolist()):
+        got, expected = _ids_of(encoded, index), _ids_of(truth, place)
         if not np.array_equal(got, expected):
             raise _difference(encoder, texts[index].as_py(), got, expected)
+
+
+def _ids_of(encoded: Encoded, index: int) -> np.ndarray:
+    ids, lengths = encoded
+    start = int(lengths[:index].sum())
+    return ids[start : start + lengths[index]]
 
 
 def _difference(encoder: Encoder, text: str, got: np.ndarray, expected: np.ndarray) -> UserError:

@@ -69,6 +69,7 @@ class SentencePieceWords:
             return False
         scores = dict(model["vocab"])
         special = {token["content"] for token in definition["added_tokens"]}
+        special.add(model["vocab"][model["unk_id"]][0])
         ordinary = scores.keys() - special
         return (
             len(scores) == len(model["vocab"])

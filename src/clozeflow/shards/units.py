@@ -29,10 +29,8 @@ from clozeflow.tokenizer.special import SpecialIds
 
 _ENCODED_BYTES = 16 << 20
 """Text that is encoded at a time: more finds few words again, and needs more memory."""
-_COMPARED_SHARE = 512
-"""One in so many bytes of text is encoded twice, to compare the ids: a fiftieth of the time."""
-_COMPARED_BYTES = 4096
-"""The least that is compared at a time."""
+_COMPARED_BYTES = _ENCODED_BYTES // 512
+"""The text of these that is encoded twice, to compare the ids: a fiftieth of the time."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -125,7 +123,6 @@ def _encode(
 def _sample(unit: Unit, texts: pa.StringArray, number: int) -> np.ndarray:
     """The documents to compare: chosen by the seed, and few enough to cost little."""
     num_bytes = pc.binary_length(texts).to_numpy()
-    budget = max(_COMPARED_BYTES, int(num_bytes.sum()) // _COMPARED_SHARE)
     chosen = permutation(len(texts), unit.config.seed, unit.split, unit.index, number)
-    chosen = chosen[num_bytes[chosen] <= budget]
-    return chosen[np.cumsum(num_bytes[chosen]) <= budget]
+    chosen = chosen[num_bytes[chosen] <= _COMPARED_BYTES]
+    return chosen[np.cumsum(num_bytes[chosen]) <= _COMPARED_BYTES]
