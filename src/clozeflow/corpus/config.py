@@ -112,7 +112,8 @@ class CorpusConfig(StageConfig):
     `duplicate_share<=0.2`, on the properties in `statistics.json`; the stage fails if it does
     not."""
     num_workers: int = 0
-    """Processes; 0 means one a processor. The result does not depend on it."""
+    """Processes; 0 means one a processor (or one, for little text). The result does not depend on
+    it."""
 
     def validate(self) -> None:
         """Checks ranges."""

@@ -137,10 +137,13 @@ def _pin(spec: str, name: str, revision: str | None) -> str:
 
 
 def _unreachable(spec: str, error: Exception) -> UserError:
-    words = (str(error).strip() or type(error).__name__).splitlines()[0]
+    kind = type(error).__name__
+    words = (str(error).strip() or kind).splitlines()[0]
+    is_network = any(word in f"{kind} {words}" for word in ("Connect", "Offline", "resolve"))
     return UserError(
         f"--source {spec}",
-        f"the data set cannot be opened: {type(error).__name__}: {words[:300]}",
+        "the Hub cannot be reached" if is_network else "the data set cannot be opened",
+        got=f"{kind}: {words[:200]}",
         fix="Check its name and the network, or download it and give the folder: hf:./FOLDER.",
     )
 

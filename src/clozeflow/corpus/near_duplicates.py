@@ -29,6 +29,7 @@ _MIN_FEATURES = 8
 _MAX_BYTES = 16 << 20
 """Longer documents are not compared."""
 _SLICE_BYTES = 4 << 20
+_HASHED_BYTES = 256 << 10  # what is made of it is many times larger, and stays in the cache
 _SKETCH_BYTES = NUM_PERMUTATIONS * 2 // 8
 """Two bits of each value: a quarter of unequal values agree by chance, which is reckoned with."""
 _BAND_SCHEMA = pa.schema(
@@ -136,18 +137,27 @@ def _signatures(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         int64 [num_signatures] and uint32 [num_signatures, NUM_PERMUTATIONS].
     """
+    rows, values = [np.zeros(0, np.int64)], [np.zeros((0, NUM_PERMUTATIONS), np.uint32)]
+    start = 0
+    for part in windows.slices(texts, _HASHED_BYTES):
+        features, document = _features(part)
+        counts = np.bincount(document, minlength=len(part))
+        is_comparable = counts >= _MIN_FEATURES
+        rows.append(start + np.flatnonzero(is_comparable))
+        values.append(_min_hashes(features[is_comparable[document]], counts[is_comparable]))
+        start += len(part)
+    return np.concatenate(rows), np.concatenate(values)
+
+
+def _min_hashes(features: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """MinHash values of documents whose features follow each other, so many of each."""
     import rensa
 
-    features, document = _features(texts)
-    counts = np.bincount(document, minlength=len(texts))
-    is_comparable = counts >= _MIN_FEATURES
-    features = features[is_comparable[document]]
-    offsets = np.concatenate([[0], np.cumsum(counts[is_comparable])]).astype(np.uint64)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
     matrix = rensa.RMinHash.digest_matrix_from_flat_token_hashes(
         features, offsets, NUM_PERMUTATIONS, _SEED
     )
-    values = np.array(matrix.to_rows(), np.uint32).reshape(-1, NUM_PERMUTATIONS)
-    return np.flatnonzero(is_comparable), values
+    return np.array(matrix.to_rows(), np.uint32).reshape(-1, NUM_PERMUTATIONS)
 
 
 def _features(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
@@ -156,7 +166,7 @@ def _features(texts: pa.StringArray) -> tuple[np.ndarray, np.ndarray]:
     if offsets[-1] - offsets[0] > _MAX_BYTES:  # one document that is too long
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
     hashes = windows.hashes(data[offsets[0] : offsets[-1]])
-    position = np.flatnonzero(hashes % np.uint64(_SAMPLING) == 0)
+    position = np.flatnonzero(hashes & np.uint64(_SAMPLING - 1) == 0)
     offsets = offsets - offsets[0]
     document = np.searchsorted(offsets, position, side="right") - 1
     is_within = position + windows.WINDOW_BYTES <= offsets[document + 1]

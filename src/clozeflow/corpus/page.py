@@ -132,8 +132,8 @@ def _figure(page: Report, figure: Figure, caption: str) -> None:
 
 def _bars(values: Mapping[str, float], unit: str, *, log: bool = False) -> Figure:
     """Horizontal bars, the first on top."""
-    figure = new_figure(height=0.8 + 0.26 * len(values))
-    axes: Axes = figure.subplots()
+    height = 0.8 + 0.26 * len(values)
+    figure, axes = _picture(height, left=0.25, bottom=0.65 / height)
     axes.barh(range(len(values)), list(values.values()), log=log)
     axes.set_yticks(range(len(values)), [_plain(name) for name in values])
     axes.invert_yaxis()
@@ -142,13 +142,19 @@ def _bars(values: Mapping[str, float], unit: str, *, log: bool = False) -> Figur
 
 
 def _columns(values: Mapping[str, float], label: str, unit: str) -> Figure:
-    figure = new_figure()
-    axes: Axes = figure.subplots()
+    figure, axes = _picture(3.2, left=0.12, bottom=0.3)
     axes.bar(range(len(values)), list(values.values()))
     axes.set_xticks(range(len(values)), list(values), rotation=45, ha="right")
     axes.set_xlabel(label)
     axes.set_ylabel(unit)
     return figure
+
+
+def _picture(height: float, *, left: float, bottom: float) -> tuple[Figure, Axes]:
+    """A figure so many inches high; given margins (shares of it) save measuring every label."""
+    figure = new_figure(height=height)
+    figure.set_layout_engine("none")
+    return figure, figure.add_axes((left, bottom, 0.96 - left, 0.96 - bottom))
 
 
 def _plain(name: str) -> str:

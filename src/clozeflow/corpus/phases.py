@@ -32,6 +32,8 @@ BUCKET_BYTES = 32 << 20
 BAND_BYTES = 8 << 20
 """Text whose signatures are compared at once."""
 DROPPED = "dropped"
+_MAX_CELLS = 4096
+_FEW_BYTES = 32 << 20
 _SAMPLE_DOCUMENTS = 10
 _NEAR_EXAMPLES = 5
 
@@ -42,8 +44,13 @@ class Job:
 
     config: CorpusConfig
     output: str
-    num_cells: int
-    """How finely runs are cut: it shapes the work and not the result."""
+    guessed_bytes: int
+    """About how much text there is: it shapes the work and not the result."""
+
+    @property
+    def num_cells(self) -> int:
+        """How finely runs are cut."""
+        return min(_MAX_CELLS, cells.num_ranges(self.guessed_bytes, BUCKET_BYTES // 2))
 
     def work(self, *names: str) -> str:
         """A file that is kept until the stage has finished."""
@@ -54,10 +61,16 @@ class Job:
         return engine.run_units(
             work,
             units,
-            num_workers=self.config.num_workers,
+            num_workers=self._num_workers(),
             description=f"corpus: {phase}",
             ledger=stages.unit_ledger(self.output, phase),
         )
+
+    def _num_workers(self) -> int:
+        """As asked for; by default one for so little text that starting processes takes longer."""
+        if self.config.num_workers == 0 and self.guessed_bytes < _FEW_BYTES:
+            return 1
+        return self.config.num_workers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -284,8 +297,3 @@ class _NearDuplicatesOfPart:
     def summary(self) -> Mapping[str, Any]:
         """How many there are in the part, and the first few."""
         return {"number": self._number, "examples": self._examples}
-
-
-def num_cells(guessed_bytes: int) -> int:
-    """How finely to cut runs of about so much text in all."""
-    return min(4096, cells.num_ranges(guessed_bytes, BUCKET_BYTES // 2))

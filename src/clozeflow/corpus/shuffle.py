@@ -188,7 +188,7 @@ def read_bucket(
         split=_resolve(own[is_kept], split_of(kept_keys, config)),
         dropped=_dropped(table, keys, is_kept),
         num_duplicates=int(table.column("copies").to_numpy()[reason == 0].sum()) - len(kept),
-        repeated=_repeated(kept),
+        repeated=_repeated(table, first),
         contamination=contamination,
         contaminated=contaminated,
     )
@@ -268,11 +268,17 @@ def _dropped(table: pa.Table, keys: Keys, is_kept: np.ndarray) -> pa.Table:
     return dropped.append_column("reason", names).append_column("copies", pa.array(copies[rows]))
 
 
-def _repeated(kept: pa.Table) -> list[dict[str, object]]:
-    copies = kept.column("copies").to_numpy()
-    order = np.argsort(-copies, kind="stable")[:_MAX_EXAMPLES]
-    rows = kept.take(pa.array(order[copies[order] > 1])).to_pylist()
-    return [{"copies": row["copies"], "text": row["text"][:_EXCERPT]} for row in rows]
+def _repeated(table: pa.Table, first: np.ndarray) -> list[dict[str, object]]:
+    """The kept documents that came most often, from whatever source."""
+    copies = table.column("copies").to_numpy() * (table.column("reason").to_numpy() == 0)
+    total = np.add.reduceat(copies, first) if len(first) else copies
+    order = np.argsort(-total, kind="stable")[:_MAX_EXAMPLES]
+    order = order[total[order] > 1]
+    texts = table.column("text").take(pa.array(first[order])).to_pylist()
+    return [
+        {"copies": number, "text": text[:_EXCERPT]}
+        for number, text in zip(total[order].tolist(), texts, strict=True)
+    ]
 
 
 def _contamination(

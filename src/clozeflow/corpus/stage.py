@@ -33,7 +33,7 @@ from clozeflow.corpus.filters import Reason
 from clozeflow.corpus.parts import Part
 from clozeflow.corpus.phases import DROPPED, CompareUnit, Job, ReadUnit, SortUnit, WriteUnit
 from clozeflow.corpus.shuffle import SPLITS
-from clozeflow.corpus.sources import Compression, SourceFile
+from clozeflow.corpus.sources import Compression, Format, SourceFile
 from clozeflow.corpus.statistics import Measures
 from clozeflow.corpus.thresholds import check_thresholds
 from clozeflow.errors import UserError
@@ -45,7 +45,9 @@ STATISTICS = "statistics.json"
 REPORT = "report.html"
 _MAX_EXAMPLES = 20
 _GUESSED_EXPANSION = 5
-"""What a compressed file is taken to hold, in its own size; it shapes only the work."""
+"""What a compressed file is taken to hold, in its own size."""
+_GUESSED_HUB_BYTES = 1 << 30
+"""What a split of a Hub data set is taken to hold: its size is not known before it is read."""
 
 
 def source_refs(config: CorpusConfig) -> list[InputRef]:
@@ -67,7 +69,7 @@ def run(config: CorpusConfig, inputs: Mapping[str, Artifact], output: str) -> Ou
     """
     assert not inputs
     files = sources.find_files(config)
-    job = Job(config=config, output=output, num_cells=phases.num_cells(_guess_bytes(files)))
+    job = Job(config=config, output=output, guessed_bytes=_guess_bytes(files))
     found, spills = _read(job, files)
     buckets = _sort(job, spills, found)
     pairs = _compare(job, buckets, found)
@@ -89,7 +91,8 @@ class _Found:
 
 def _guess_bytes(files: Sequence[SourceFile]) -> int:
     packed = sum(f.num_bytes for f in files if f.compression != Compression.NONE)
-    return sum(f.num_bytes for f in files) + (_GUESSED_EXPANSION - 1) * packed
+    of_hub = _GUESSED_HUB_BYTES * sum(f.format == Format.HUB for f in files)
+    return sum(f.num_bytes for f in files) + (_GUESSED_EXPANSION - 1) * packed + of_hub
 
 
 def _read(job: Job, files: Sequence[SourceFile]) -> tuple[_Found, tuple[str, ...]]:

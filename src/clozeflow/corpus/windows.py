@@ -35,12 +35,12 @@ def hashes(data: bytes | memoryview) -> np.ndarray:
 
 
 def sampled(data: bytes | memoryview, modulus: int) -> np.ndarray:
-    """The hashes of windows that a number divides: one in `modulus`, the same in every text."""
+    """The hashes of one window in `modulus` (a power of two), the same in every text."""
     parts = [
         hashes(data[start : start + _PIECE_BYTES + WINDOW_BYTES - 1])
         for start in range(0, len(data), _PIECE_BYTES)
     ]
-    kept = [part[part % np.uint64(modulus) == 0] for part in parts]
+    kept = [part[part & np.uint64(modulus - 1) == 0] for part in parts]
     return np.concatenate(kept) if kept else np.zeros(0, np.uint64)
 
 
@@ -48,7 +48,7 @@ def of_each(texts: pa.StringArray) -> Iterator[np.ndarray]:
     """The hashes of the windows within each document; of a very long one, of a sample of them."""
     data, offsets = buffers(texts)
     for start, end in itertools.pairwise(offsets.tolist()):
-        yield sampled(data[start:end], max(1, (end - start) // _PIECE_BYTES))
+        yield sampled(data[start:end], 1 << ((end - start) // _PIECE_BYTES).bit_length())
 
 
 def buffers(texts: pa.StringArray) -> tuple[memoryview, np.ndarray]:
