@@ -11,11 +11,14 @@ from clozeflow import engine, stages, storage
 from clozeflow.artifacts import Artifact, FileEntry, Split
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import encoding, packing, units, writing
+from clozeflow.shards import encoding, packing, page, units, writing
 from clozeflow.shards.config import ShardConfig
+from clozeflow.shards.statistics import Statistics
 from clozeflow.shards.units import Unit
 from clozeflow.tokenizer import loading
 from clozeflow.tokenizer.special import SpecialIds
+
+REPORT = "report.html"
 
 Result = Mapping[str, Any]
 """What `units.write_unit` returns, or `writing.write_shards` of one file."""
@@ -43,9 +46,20 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
     }
     if "train" not in splits or not splits["train"].files:
         raise UserError(corpus.uri, "has no training documents", fix="Give a corpus that has.")
+    encoder = encoding.encoder(tokenizer.uri)
+    statistics = {
+        split: Statistics.total(r["statistics"] for r in _of_split(todo, results, split))
+        for split in splits
+    }
+    report = page.render(config, splits, statistics, method=encoder.method)
+    storage.write_text(storage.join(output, REPORT), report)
     return stages.Outcome(
         splits=splits,
-        properties=_properties(config, tokenizer, special_ids, splits),
+        properties=_properties(config, encoder.vocab_size, special_ids, splits),
+        metrics=_metrics(
+            config, splits, Statistics.total(s.to_dict() for s in statistics.values())
+        ),
+        auxiliary=(REPORT,),
     )
 
 
@@ -117,19 +131,28 @@ def _aside(output: str, split: str) -> str:
 
 
 def _properties(
-    config: ShardConfig,
-    tokenizer: Artifact,
-    special_ids: SpecialIds,
-    splits: Mapping[str, Split],
+    config: ShardConfig, vocab_size: int, special_ids: SpecialIds, splits: Mapping[str, Split]
 ) -> dict[str, Any]:
-    counts = [split.counts for split in splits.values()]
-    num_examples = sum(count.get("num_examples", 0) for count in counts)
-    num_tokens = sum(count.get("num_tokens", 0) for count in counts)
     return {
         "seq_len": config.seq_len,
-        "vocab_size": encoding.encoder(tokenizer.uri).vocab_size,
+        "vocab_size": vocab_size,
         "pad_token_id": special_ids.pad,
-        "num_examples": num_examples,
-        "num_tokens": num_tokens,
-        "padding_share": round(1 - num_tokens / (num_examples * config.seq_len), 8),
+        "num_examples": _total(splits, "num_examples"),
+        "num_tokens": _total(splits, "num_tokens"),
     }
+
+
+def _metrics(
+    config: ShardConfig, splits: Mapping[str, Split], counted: Statistics
+) -> dict[str, float]:
+    num_places = _total(splits, "num_examples") * config.seq_len
+    return {
+        "padding_share": 1 - _total(splits, "num_tokens") / num_places,
+        "unknown_share": counted.num_unknown_tokens / counted.num_document_tokens,
+        "tokens_per_document": counted.num_document_tokens / counted.num_documents,
+        "tokens_per_byte": counted.num_document_tokens / counted.text_bytes,
+    }
+
+
+def _total(splits: Mapping[str, Split], count: str) -> int:
+    return sum(split.counts.get(count, 0) for split in splits.values())
