@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clozeflow.artifacts import Manifest
+from clozeflow.corpus import reading, sources
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.stages import STAGES, run_stage
 
@@ -60,6 +61,21 @@ def make_corpus(tmp_path):
         return Made(folder, manifest)
 
     return make
+
+
+@pytest.fixture
+def read_all():
+    """The texts of a config's sources, as they are read and before they are cleaned."""
+
+    def read(config: CorpusConfig) -> list[str]:
+        found = []
+        for unit in reading.plan_units(sources.find_files(config), config.documents):
+            for segment in unit:
+                for block in reading.read_segment(segment, config):
+                    found += block.data.removesuffix(block.separator).split(block.separator)
+        return [text.decode() for text in found]
+
+    return read
 
 
 @pytest.fixture(scope="session")

@@ -137,6 +137,7 @@ def _bars(values: Mapping[str, float], unit: str, *, log: bool = False) -> Figur
     axes.barh(range(len(values)), list(values.values()), log=log)
     axes.set_yticks(range(len(values)), [_plain(name) for name in values])
     axes.invert_yaxis()
+    axes.xaxis.set_major_formatter(_tick)
     axes.set_xlabel(unit)
     return figure
 
@@ -145,6 +146,7 @@ def _columns(values: Mapping[str, float], label: str, unit: str) -> Figure:
     figure, axes = _picture(3.2, left=0.12, bottom=0.3)
     axes.bar(range(len(values)), list(values.values()))
     axes.set_xticks(range(len(values)), list(values), rotation=45, ha="right")
+    axes.yaxis.set_major_formatter(_tick)
     axes.set_xlabel(label)
     axes.set_ylabel(unit)
     return figure
@@ -155,6 +157,12 @@ def _picture(height: float, *, left: float, bottom: float) -> tuple[Figure, Axes
     figure = new_figure(height=height)
     figure.set_layout_engine("none")
     return figure, figure.add_axes((left, bottom, 0.96 - left, 0.96 - bottom))
+
+
+def _tick(value: float, position: float | None) -> str:
+    """A number at an axis, also a logarithmic one, as a number."""
+    del position
+    return f"{value:,.0f}"
 
 
 def _plain(name: str) -> str:
