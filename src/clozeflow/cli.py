@@ -62,6 +62,10 @@ def _stage_command(stage: Stage) -> type:
         ("output", f"Folder for the {stage.output_name}: new, or one to complete."),
     ]
     fields: list[Any] = [(name, Annotated[str, tyro.conf.arg(help=text)]) for name, text in folders]
+    for name, kind in stage.optional_inputs.items():
+        text = f"Folder of the {name} ({kind}); may be left out."
+        default = dataclasses.field(default="")
+        fields.append((name, Annotated[str, tyro.conf.arg(help=text)], default))
     return dataclasses.make_dataclass(
         f"{stage.name.title()}Command",
         [*fields, ("config", stage.config)],
@@ -85,7 +89,7 @@ def _run_stage(command: Any) -> None:
     manifest = run_stage(
         stage,
         command.config,
-        inputs={name: getattr(command, name) for name in stage.inputs},
+        inputs={name: getattr(command, name) for name in (*stage.inputs, *stage.optional_inputs)},
         output=command.output,
     )
     for name, value in {**manifest.properties, **manifest.metrics, **manifest.parameters}.items():

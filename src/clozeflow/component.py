@@ -18,6 +18,7 @@ from clozeflow import storage
 from clozeflow.artifacts import Manifest
 from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
+from clozeflow.run_summary import run_summary
 from clozeflow.stages import STAGES, Stage, run_stage
 
 CUSTOM_JOB_FIELDS = frozenset(
@@ -45,6 +46,9 @@ CUSTOM_JOB_FIELDS = frozenset(
 """Inputs that a component gets when it is wrapped as a custom job of Vertex AI: they describe the
 job, and stand in the executor input beside the stage's settings."""
 
+SUMMARY = "summary"
+"""The component that is no stage: it sums up a run when its other tasks have ended."""
+
 REPORT = "report.html"
 """The file that a stage's HTML output is made from, in the artifact's folder."""
 
@@ -53,8 +57,11 @@ def main() -> None:
     """Runs the stage named by the first argument on the executor input in the second."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
-        stage, executor_input = _parse(sys.argv[1:])
-        run_component(stage, executor_input)
+        name, executor_input = _parse(sys.argv[1:])
+        if name == SUMMARY:
+            write_summary(executor_input)
+        else:
+            run_component(STAGES[name], executor_input)
     except UserError as error:
         sys.exit(f"error: {error}")
 
@@ -65,9 +72,9 @@ def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:
     config = stage.config.from_mapping(
         {k: v for k, v in given.get("parameterValues", {}).items() if k not in CUSTOM_JOB_FIELDS}
     )
-    inputs = {
-        name: _location(_first(given.get("artifacts", {}), name)["uri"]) for name in stage.inputs
-    }
+    artifacts = given.get("artifacts", {})
+    connected = [*stage.inputs, *(name for name in stage.optional_inputs if artifacts.get(name))]
+    inputs = {name: _location(_first(artifacts, name)["uri"]) for name in connected}
     main_output = _first(wanted["artifacts"], stage.output_name)
     output = _location(main_output["uri"])
     manifest = run_stage(
@@ -80,23 +87,36 @@ def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:
     return manifest
 
 
-def _parse(arguments: list[str]) -> tuple[Stage, Mapping[str, Any]]:
+def write_summary(executor_input: Mapping[str, Any]) -> None:
+    """Sums up the run whose final status the executor input holds."""
+    wanted = executor_input["outputs"]
+    artifact = _first(wanted["artifacts"], SUMMARY)
+    status = executor_input["inputs"]["parameterValues"]["status"]
+    location = _location(artifact["uri"])
+    storage.write_text(location, run_summary(status=status, output=location))
+    echo = {key: artifact[key] for key in ("name", "uri") if key in artifact}
+    entry = {SUMMARY: {"artifacts": [{**echo, "metadata": {"state": status.get("state", "")}}]}}
+    storage.write_text(_location(wanted["outputFile"]), json.dumps({"artifacts": entry}))
+
+
+def _parse(arguments: list[str]) -> tuple[str, Mapping[str, Any]]:
     usage = "Call it as: clozeflow-component STAGE '{{$}}'"
     if len(arguments) != 2:
         raise UserError(
             "clozeflow-component", "wants two arguments", got=len(arguments), fix=usage + "."
         )
     name, text = arguments
-    if name not in STAGES:
+    names = (*STAGES, SUMMARY)
+    if name not in names:
         raise UserError(
-            "clozeflow-component", "no such stage", got=name, expected=", ".join(STAGES), fix=usage
+            "clozeflow-component", "no such stage", got=name, expected=", ".join(names), fix=usage
         )
     try:
         value = json.loads(text)
         value["outputs"]["outputFile"], value["outputs"]["artifacts"]
     except (ValueError, KeyError, TypeError) as error:
         raise UserError("executor input", f"is not KFP's: {error!r}", fix=usage + ".") from None
-    return STAGES[name], value
+    return name, value
 
 
 def _first(artifacts: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -55,6 +55,10 @@ class Stage:
     output_name: str
     output_type: ArtifactType
     inputs: Mapping[str, ArtifactType] = dataclasses.field(default_factory=dict)
+    optional_inputs: Mapping[str, ArtifactType] = dataclasses.field(default_factory=dict)
+    """Inputs that may be left out."""
+    free_inputs: frozenset[str] = frozenset()
+    """Inputs that need not be those that another input was made with: the stage checks itself."""
     has_sources: bool = False
     """Reads data from outside: `<package>.stage.source_refs(config)` names and hashes it."""
     package: str
@@ -104,6 +108,8 @@ STAGES: Mapping[str, Stage] = {
             package="evaluation",
             config=EvaluateConfig,
             inputs={"model": ArtifactType.MASKED_LM, "shards": ArtifactType.SHARDS},
+            optional_inputs={"baseline": ArtifactType.MASKED_LM},
+            free_inputs=frozenset({"shards"}),  # any text may be asked about
             output_name="evaluation",
             output_type=ArtifactType.EVALUATION,
         ),
@@ -124,7 +130,8 @@ def run_stage(
     Args:
         stage: Which one.
         config: Its settings.
-        inputs: The folder of each input artifact, by the input's name.
+        inputs: The folder of each input artifact, by the input's name; an optional one may be
+            missing or empty.
         output: The folder of the artifact to make. A finished artifact there is returned if it
             is the one asked for, and refused if it is another; an unfinished one is completed.
         cache: Where finished work is looked up by its key and remembered.
@@ -132,11 +139,8 @@ def run_stage(
     Raises:
         UserError: An input is not what the stage reads, or the folder holds something else.
     """
-    opened = {
-        name: artifacts.open_artifact(inputs[name], expected, name=name)
-        for name, expected in stage.inputs.items()
-    }
-    _check_chain(opened)
+    opened = _open_inputs(stage, inputs)
+    _check_chain(opened, stage.free_inputs)
     refs = _input_refs(stage, config, opened)
     key = work_key(stage, config, refs)
     if artifacts.is_finished(output):
@@ -190,6 +194,17 @@ def unit_ledger(output: str, phase: str) -> str:
     return storage.join(work_folder(output), engine.LEDGER_FOLDER, phase)
 
 
+def _open_inputs(stage: Stage, inputs: Mapping[str, str]) -> dict[str, Artifact]:
+    wanted = {
+        **stage.inputs,
+        **{name: kind for name, kind in stage.optional_inputs.items() if inputs.get(name)},
+    }
+    return {
+        name: artifacts.open_artifact(inputs[name], kind, name=name)
+        for name, kind in wanted.items()
+    }
+
+
 def _input_refs(
     stage: Stage, config: StageConfig, opened: Mapping[str, Artifact]
 ) -> tuple[InputRef, ...]:
@@ -202,11 +217,11 @@ def _input_refs(
     return tuple(refs)
 
 
-def _check_chain(opened: Mapping[str, Artifact]) -> None:
+def _check_chain(opened: Mapping[str, Artifact], free_inputs: frozenset[str]) -> None:
     """Refuses artifacts that name different ancestors: shards of another tokenizer, say."""
     for child_name, child in opened.items():
         for ref in child.manifest.inputs:
-            other = opened.get(ref.name)
+            other = None if ref.name in free_inputs else opened.get(ref.name)
             if other and other.manifest.fingerprint != ref.fingerprint:
                 raise UserError(
                     f"--{ref.name} {other.uri}",

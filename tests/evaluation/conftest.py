@@ -11,19 +11,45 @@ from tests.shards import fixtures as shard_fixtures
 
 
 @pytest.fixture(scope="session")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    folder: Path = tmp_path_factory.mktemp("evaluation-shards")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return shard_fixtures.small_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+def made_tokenizer(corpus: Artifact, factory: pytest.TempPathFactory, algorithm: str) -> Artifact:
+    folder: Path = factory.mktemp("tokenizer") / algorithm
+    return shard_fixtures.make_tokenizer(folder, corpus, algorithm=algorithm)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(corpus: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return made_tokenizer(corpus, tmp_path_factory, "unigram")
+
+
+@pytest.fixture(scope="session")
+def bpe(corpus: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return made_tokenizer(corpus, tmp_path_factory, "bpe")
+
+
+@pytest.fixture(scope="session")
+def wordpiece(corpus: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return made_tokenizer(corpus, tmp_path_factory, "wordpiece")
+
+
+@pytest.fixture(scope="session")
+def shards(
+    corpus: Artifact, tokenizer: Artifact, tmp_path_factory: pytest.TempPathFactory
+) -> Artifact:
     return shard_fixtures.make_shards(
-        folder / "shards",
-        corpus=shard_fixtures.small_corpus(folder / "corpus"),
-        tokenizer=shard_fixtures.write_tokenizer(folder / "tokenizer"),
+        tmp_path_factory.mktemp("shards") / "shards",
+        corpus=corpus,
+        tokenizer=tokenizer,
         seq_len=fixtures.SEQ_LEN,
     )
 
 
 @pytest.fixture(scope="session")
-def model(shards: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    return fixtures.model_artifact(tmp_path_factory.mktemp("evaluation-model") / "model", shards)
+def model(tokenizer: Artifact, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return fixtures.model_artifact(tmp_path_factory.mktemp("model") / "model", tokenizer)
 
 
 @pytest.fixture(scope="session")

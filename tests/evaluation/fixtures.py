@@ -2,45 +2,20 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
-from tokenizers import AddedToken, processors
-from transformers import PreTrainedTokenizerFast, RobertaConfig, TFAutoModelForMaskedLM
+from transformers import RobertaConfig, TFAutoModelForMaskedLM
 
 from clozeflow import artifacts
 from clozeflow.artifacts import Artifact, ArtifactType, InputRef, Manifest
 from clozeflow.shards.source import Source
 from clozeflow.stages import STAGES, run_stage
-from tests.shards import fixtures as shard_fixtures
 
 SEQ_LEN = 32
 MODEL_VOCAB_SIZE = 896
 """More than the tokenizer's 800, as after rounding up."""
-
-
-def save_tokenizer(folder: Path, kind=shard_fixtures.unigram) -> PreTrainedTokenizerFast:
-    """A tokenizer that `AutoTokenizer` opens, with RoBERTa's special tokens."""
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=with_template(kind()),
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-        unk_token="<unk>",
-        mask_token=AddedToken("<mask>", lstrip=True),
-        model_max_length=512,
-    )
-    tokenizer.save_pretrained(folder)
-    return tokenizer
-
-
-def with_template(tokenizer):
-    """The same tokenizer as one for a model: `<s>` before a text and `</s>` behind it."""
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
-    )
-    tokenizer.add_special_tokens([AddedToken("<mask>", lstrip=True)])
-    return tokenizer
 
 
 def new_network(seed: int = 0, **settings):
@@ -67,45 +42,55 @@ def new_network(seed: int = 0, **settings):
     return network
 
 
-def save_model(folder: Path, network=None, *, kind=shard_fixtures.unigram) -> Path:
+def save_model(folder: Path, tokenizer: Artifact, network=None) -> Path:
     """A folder that transformers opens."""
     folder.mkdir(parents=True, exist_ok=True)
-    save_tokenizer(folder, kind)
+    copy_tokenizer(folder, tokenizer)
     (network or new_network()).save_pretrained(folder)
     return folder
 
 
-def model_artifact(folder: Path, shards: Artifact | None = None, network=None) -> Artifact:
+def copy_tokenizer(folder: Path, tokenizer: Artifact) -> None:
+    """The tokenizer's files, in a model's folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in tokenizer.manifest.files:
+        if file.path.endswith(".json"):
+            shutil.copyfile(tokenizer.path(file.path), folder / file.path)
+
+
+def model_artifact(folder: Path, tokenizer: Artifact, network=None) -> Artifact:
     """A MaskedLM as the train stage leaves it, with a log of its training."""
-    save_model(folder, network)
+    save_model(folder, tokenizer, network)
     lines = [
         {"step": step, "loss": 6.0 - step / 50, "masked_accuracy": step / 400}
         for step in range(0, 100, 20)
     ]
     (folder / "training.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    refs = shards.manifest.inputs if shards else ()
-    return finish_model(folder, tuple(ref for ref in refs if ref.name == "tokenizer"))
+    return finish_model(folder, tokenizer.manifest.fingerprint)
 
 
-def finish_model(folder: Path, inputs: tuple[InputRef, ...]) -> Artifact:
+def finish_model(folder: Path, tokenizer_fingerprint: str) -> Artifact:
     """Writes the manifest of a model's folder."""
     files = tuple(artifacts.file_entry(str(folder), path.name) for path in sorted(folder.iterdir()))
+    tokenizer = InputRef(
+        name="tokenizer", type=ArtifactType.TOKENIZER, fingerprint=tokenizer_fingerprint, uri="t"
+    )
     manifest = Manifest(
         type=ArtifactType.MASKED_LM,
         stage="train",
         config={},
         shaping_config={},
-        inputs=inputs,
+        inputs=(tokenizer,),
         files=files,
     )
     artifacts.write_manifest(str(folder), manifest)
     return Artifact(uri=str(folder), manifest=manifest)
 
 
-def evaluate(output: Path, *, model: Artifact, shards: Artifact, **settings) -> Manifest:
-    """The evaluate stage, run."""
+def evaluate(output: Path, *, model: Artifact, shards: Artifact, baseline="", **settings):
+    """The evaluate stage, run; its manifest."""
     stage = STAGES["evaluate"]
-    inputs = {"model": model.uri, "shards": shards.uri}
+    inputs = {"model": model.uri, "shards": shards.uri, "baseline": baseline}
     return run_stage(stage, stage.config(**settings), inputs=inputs, output=str(output))
 
 

@@ -7,7 +7,6 @@ from transformers import TFAutoModel
 from clozeflow.errors import UserError
 from clozeflow.evaluation.predict import FillMask
 from tests.evaluation import fixtures
-from tests.shards import fixtures as shard_fixtures
 
 TEXT = "The <mask> of the United States"
 
@@ -131,9 +130,9 @@ def test_a_model_without_a_tokenizer_is_refused(tmp_path):
         FillMask(str(tmp_path / "model"))
 
 
-def test_a_model_without_a_head_is_refused(tmp_path):
+def test_a_model_without_a_head_is_refused(tokenizer, tmp_path):
     network = fixtures.new_network()
-    fixtures.save_tokenizer(tmp_path / "model")
+    fixtures.copy_tokenizer(tmp_path / "model", tokenizer)
     encoder = TFAutoModel.from_config(network.config)
     encoder(np.array([[0, 2]], np.int32))
     encoder.save_pretrained(tmp_path / "model")
@@ -141,7 +140,7 @@ def test_a_model_without_a_head_is_refused(tmp_path):
         FillMask(str(tmp_path / "model"))
 
 
-def test_a_byte_level_model_answers(tmp_path):
-    folder = fixtures.save_model(tmp_path / "model", kind=shard_fixtures.byte_level_bpe)
+def test_a_byte_level_model_answers(bpe, tmp_path):
+    folder = fixtures.save_model(tmp_path / "model", bpe)
     (answers,) = FillMask(str(folder))(["Größe of the <mask>."], top_k=2)
     assert all(a.text.startswith("Größe of the") and a.text.endswith(".") for a in answers)

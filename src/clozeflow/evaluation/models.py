@@ -139,22 +139,21 @@ def _open_tokenizer(folder: str, local: Path) -> Any:
 
 
 def _open_network(folder: str, local: Path) -> Any:
-    from transformers import TFAutoModelForMaskedLM
+    from clozeflow.training.weights import open_masked_lm
 
     try:
-        network, info = TFAutoModelForMaskedLM.from_pretrained(str(local), output_loading_info=True)
+        network, missing = open_masked_lm(local)
     except Exception as error:
         raise UserError(
             folder,
             f"has no masked language model that TensorFlow opens: {_first_line(error)}",
             fix="The folder must hold model.safetensors or tf_model.h5.",
         ) from error
-    # transformers fills what is missing with random numbers, and only warns.
-    if info["missing_keys"]:
+    if missing:
         raise UserError(
             folder,
             "lacks weights of a masked language model",
-            got=f"no {', '.join(sorted(info['missing_keys'])[:3])}",
+            got=f"no {', '.join(sorted(missing)[:3])}",
             fix="Give a model that was trained to fill masks, with its head.",
         )
     return network

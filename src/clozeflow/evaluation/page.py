@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from clozeflow.evaluation import pictures
 from clozeflow.evaluation.gate import FIGURES
-from clozeflow.report import Report, new_figure
+from clozeflow.report import Report, format_number
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_MAX_POINTS = 2000
-"""Of a curve: a picture is a thousand pixels wide."""
+Results = Mapping[str, Any]
+Curve = Sequence[Mapping[str, Any]]
 
 
-def build_page(results: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -> Report:
+def build_page(results: Results, curve: Curve) -> Report:
     """The whole report.
 
     Args:
@@ -26,14 +24,17 @@ def build_page(results: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]) -
     page.text(_summary(results))
     _add_verdict(page, results)
     _add_curves(page, results, curve)
-    page.heading("Figures")
-    page.table(("figure", "value", "what it is"), _figure_rows(results))
-    page.text(_about_questions(results))
+    _add_figures(page, results)
+    _add_baseline(page, results["baseline"])
     _add_prompts(page, results["prompts"])
+    _add_slices(page, results["slices"])
+    _add_calibration(page, results)
+    _add_mistakes(page, results["mistakes"])
+    _add_neighbours(page, results["neighbours"])
     return page
 
 
-def _summary(results: Mapping[str, Any]) -> str:
+def _summary(results: Results) -> str:
     figures = results["figures"]
     ratio = figures.get("accuracy_ratio")
     times = f": {ratio:.1f} times as much" if ratio else ""
@@ -45,67 +46,83 @@ def _summary(results: Mapping[str, Any]) -> str:
     )
 
 
-def _add_verdict(page: Report, results: Mapping[str, Any]) -> None:
+def _add_verdict(page: Report, results: Results) -> None:
     page.heading("Blessed" if results["blessed"] else "Not blessed")
     for reason in results["reasons"]:
         page.text(reason)
 
 
-def _figure_rows(results: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
-    for name, meaning in FIGURES.items():
-        if name in results["figures"]:
-            yield name, results["figures"][name], meaning
-
-
-def _about_questions(results: Mapping[str, Any]) -> str:
-    return (
-        f"{results['num_questions']:,} questions in {results['num_examples']:,} examples of the "
-        f"{results['split']} split: {results['masking_rate']:.0%} of each example's tokens, chosen "
-        f"by seed {results['seed']}, each replaced by the mask token. The guesses were counted on "
-        f"{results['guesses_counted_tokens']:,} tokens of the {results['guesses_counted_on']} "
-        f"split."
-    )
-
-
-def _add_curves(
-    page: Report, results: Mapping[str, Any], curve: Sequence[Mapping[str, Any]]
-) -> None:
+def _add_curves(page: Report, results: Results, curve: Curve) -> None:
     page.heading("Training")
     if not curve:
         page.text("The model brings no training.jsonl: there is no curve to show.")
         return
-    thinned = curve[:: -(-len(curve) // _MAX_POINTS)]
     page.figure(
-        _curve_figure(thinned, "loss", results, against="unigram_loss"),
+        pictures.curve(curve, "loss", results, against="unigram_loss"),
         "Loss on the training batches, the loss here, and that of a model that knows only how "
         "frequent each token is.",
     )
     page.figure(
-        _curve_figure(thinned, "masked_accuracy", results, against="most_frequent_token_accuracy"),
+        pictures.curve(curve, "masked_accuracy", results, against="most_frequent_token_accuracy"),
         "Masked accuracy on the training batches (where a tenth of the questions shows the true "
         "token), the accuracy here, and that of always answering the most frequent token.",
     )
 
 
-def _curve_figure(
-    curve: Sequence[Mapping[str, Any]], name: str, results: Mapping[str, Any], *, against: str
-) -> Figure:
-    figure = new_figure()
-    axes = figure.add_subplot()
-    points = [(line["step"], line[name]) for line in curve if name in line]
-    axes.plot(*zip(*points, strict=True), color="#2463b3", label="training") if points else None
-    value, guess = results["figures"][name], results["figures"][against]
-    axes.axhline(value, color="#1a7f37", linestyle="--", label=f"{results['split']}: {value:.3g}")
-    axes.axhline(guess, color="#b35900", linestyle=":", label=f"guess: {guess:.3g}")
-    axes.set_xlabel("step")
-    axes.set_ylabel(name.replace("_", " "))
-    axes.set_ylim(bottom=0)
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure
+def _add_figures(page: Report, results: Results) -> None:
+    figures, intervals = results["figures"], results["intervals"]
+    page.heading("Figures")
+    page.table(
+        ("figure", "value", "95 % interval", "what it is"),
+        [
+            (name, figures[name], _interval(intervals.get(name)), FIGURES[name])
+            for name in FIGURES
+            if name in figures
+        ],
+    )
+    page.text(_about_questions(results))
+    likelihood = results["pseudo_likelihood"]
+    if "bits_per_byte" in likelihood:
+        page.text(
+            f"With every token of {likelihood['num_examples']} examples asked for in turn and all "
+            f"others shown ({likelihood['num_questions']:,} questions), the model needs "
+            f"{likelihood['bits_per_byte']:.3f} bits per byte of text."
+        )
 
 
-def _add_prompts(page: Report, prompts: Sequence[Mapping[str, Any]]) -> None:
+def _about_questions(results: Results) -> str:
+    return (
+        f"{results['num_questions']:,} questions in {results['num_examples']:,} examples of the "
+        f"{results['split']} split: {results['masking_rate']:.0%} of each example's tokens, chosen "
+        f"by seed {results['seed']}, each replaced by the mask token. The guesses were counted on "
+        f"{results['guesses_counted_tokens']:,} tokens of the {results['guesses_counted_on']} "
+        f"split. Intervals are of resampled examples."
+    )
+
+
+def _interval(bounds: Sequence[float] | None) -> str:
+    return " to ".join(format_number(bound) for bound in bounds) if bounds else ""
+
+
+def _add_baseline(page: Report, baseline: Results) -> None:
+    if not baseline:
+        return
+    page.heading("Against the baseline model")
+    page.table(
+        ("figure", "baseline", "difference", "95 % interval of the difference"),
+        [
+            (name, baseline["figures"][name], difference, _interval(bounds))
+            for name, difference in baseline["differences"].items()
+            if (bounds := baseline["difference_intervals"].get(name)) and any(bounds)
+        ],
+    )
+    page.text(
+        "Both models were asked the same questions, and both are resampled alike: an interval "
+        "that holds no 0 is a difference that other texts of the kind would show too."
+    )
+
+
+def _add_prompts(page: Report, prompts: Sequence[Results]) -> None:
     page.heading("Answers")
     if not prompts:
         page.text("No prompt was given, and the split holds no text to make one from.")
@@ -113,10 +130,68 @@ def _add_prompts(page: Report, prompts: Sequence[Mapping[str, Any]]) -> None:
         page.quote(prompt["text"])
         if prompt["true_word"]:
             page.text(f"It was: {prompt['true_word']}")
+        page.table(("mask", "answer", "probability"), _answer_rows(prompt["answers"]))
+
+
+def _answer_rows(answers: Sequence[Results]) -> Iterator[tuple[object, ...]]:
+    for answer in answers:
+        yield answer["mask"] + 1, answer["token"], f"{answer['probability']:.1%}"
+
+
+def _add_slices(page: Report, slices: Sequence[Results]) -> None:
+    page.heading("Slices")
+    for slicing in slices:
         page.table(
-            ("mask", "answer", "probability"),
+            (slicing["name"], "questions", "loss", "masked accuracy", "top 5", "unigram loss"),
             [
-                (str(answer["mask"] + 1), answer["token"], f"{answer['probability']:.1%}")
-                for answer in prompt["answers"]
+                (
+                    group["group"],
+                    group["num_questions"],
+                    group["loss"],
+                    f"{group['masked_accuracy']:.1%}",
+                    f"{group['masked_accuracy_top5']:.1%}",
+                    group["unigram_loss"],
+                )
+                for group in slicing["groups"]
             ],
         )
+
+
+def _add_calibration(page: Report, results: Results) -> None:
+    page.heading("Calibration")
+    page.figure(
+        pictures.calibration(results["calibration"]),
+        "How often first answers are right, by the model's confidence in them; on the line, "
+        "confidence is deserved. Larger dots stand for more questions.",
+    )
+
+
+def _add_mistakes(page: Report, mistakes: Sequence[Results]) -> None:
+    page.heading("Worst mistakes")
+    page.text("Wrong answers that the model was surest of, in their context; ___ is another mask.")
+    page.table(
+        ("text", "it was", "answer"),
+        [
+            (
+                f"…{mistake['before']} [?]{mistake['after']}…",
+                f"{mistake['true_token']} ({mistake['true_probability']:.1%})",
+                f"{mistake['answer']} ({mistake['probability']:.1%})",
+            )
+            for mistake in mistakes
+        ],
+    )
+
+
+def _add_neighbours(page: Report, words: Sequence[Results]) -> None:
+    page.heading("Nearest neighbours")
+    page.text("Frequent words, and the tokens whose embeddings point the same way (cosine).")
+    page.table(
+        ("word", "neighbours"),
+        [
+            (
+                word["word"],
+                ", ".join(f"{n['token']} ({n['cosine']:.2f})" for n in word["neighbours"]),
+            )
+            for word in words
+        ],
+    )

@@ -66,7 +66,9 @@ def read_pieces(tokenizer: Any, vocab_size: int) -> Pieces:
     surface = _surface_function(json.loads(tokenizer.backend_tokenizer.to_str()))
     return Pieces(
         names=tuple(names),
-        surfaces=tuple(b"" if is_special[i] else surface(name) for i, name in enumerate(names)),
+        surfaces=tuple(
+            b"" if is_special[i] or not name else surface(name) for i, name in enumerate(names)
+        ),
         is_special=is_special,
         is_known=np.array([bool(name) for name in names], dtype=bool),
     )
@@ -75,11 +77,15 @@ def read_pieces(tokenizer: Any, vocab_size: int) -> Pieces:
 def _surface_function(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
     """How pieces turn into bytes: byte-level, WordPiece's way, or SentencePiece's."""
     model = tokenizer["model"]
-    if "ByteLevel" in {*_types(tokenizer["pre_tokenizer"]), *_types(tokenizer["decoder"])}:
+    types = {*_types(tokenizer["pre_tokenizer"]), *_types(tokenizer["decoder"])}
+    if "ByteLevel" in types:
         return _byte_level_surface
-    if model.get("type") == "WordPiece":
-        return functools.partial(_word_piece_surface, prefix=model["continuing_subword_prefix"])
-    return _sentence_piece_surface
+    if model.get("type") != "WordPiece":
+        return _sentence_piece_surface
+    # BERT's own has no sign for a space: whatever is no continuation begins a word.
+    space = "" if "Metaspace" in types else " "
+    prefix = model["continuing_subword_prefix"]
+    return functools.partial(_word_piece_surface, prefix=prefix, space=space)
 
 
 def _types(part: Mapping[str, Any] | None) -> list[str]:
@@ -95,8 +101,10 @@ def _sentence_piece_surface(name: str) -> bytes:
     return name.replace("▁", " ").encode()
 
 
-def _word_piece_surface(name: str, *, prefix: str) -> bytes:
-    return name.removeprefix(prefix).encode() if name.startswith(prefix) else f" {name}".encode()
+def _word_piece_surface(name: str, *, prefix: str, space: str) -> bytes:
+    if name.startswith(prefix):
+        return name.removeprefix(prefix).encode()
+    return _sentence_piece_surface(space + name)
 
 
 def _byte_level_surface(name: str) -> bytes:

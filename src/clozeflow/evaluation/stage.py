@@ -10,38 +10,64 @@ from typing import Any
 from clozeflow import stages, storage
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
+from clozeflow.evaluation.checks import check_inputs, check_rows_fit
 from clozeflow.evaluation.config import EvaluateConfig
-from clozeflow.evaluation.figures import Tally
+from clozeflow.evaluation.figures import DIGITS, Tally
 from clozeflow.evaluation.gate import Verdict, judge, parse_requirements
 from clozeflow.evaluation.guesses import Guesses, count_guesses
+from clozeflow.evaluation.likelihood import pseudo_likelihood
 from clozeflow.evaluation.models import MaskedLanguageModel, open_model
+from clozeflow.evaluation.neighbours import neighbours
 from clozeflow.evaluation.page import build_page
 from clozeflow.evaluation.predict import FillMask
 from clozeflow.evaluation.prompts import Prompt, prompts_from_shards
 from clozeflow.evaluation.scoring import ask
-from clozeflow.shards.source import Source
+from clozeflow.evaluation.slicing import slicings
 
 RESULTS, REPORT = "evaluation.json", "report.html"
 
 
 def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> stages.Outcome:
-    """Evaluates a model on one split of some shards.
+    """Evaluates a model on one split of some shards, beside a baseline model if one is given.
 
     Raises:
-        UserError: The shards were made with another tokenizer than the model's, their rows are
-            longer than it takes, or the folder is no model.
+        UserError: The inputs do not go together (see `checks`), a folder is no model, or a model's
+            numbers are not finite.
     """
-    artifact, shards = inputs["model"], inputs["shards"]
-    check_same_tokenizer(artifact, shards)
-    Source.open(shards, config.split)  # refuses a missing split before the model is opened
-    model = open_model(artifact.uri)
-    check_rows_fit(model, shards)
+    requirements = parse_requirements(config.require)
+    check_inputs(inputs, requirements, split=config.split)
+    shards = inputs["shards"]
+    model = _open(inputs["model"], shards)
     guesses = count_guesses(
         shards,
         evaluated_split=config.split,
         is_candidate=model.pieces.is_known & ~model.pieces.is_special,
     )
-    tally = Tally(model.pieces, guesses)
+    tally = examine(model, shards, config, guesses)
+    comparison = _compare(tally, inputs.get("baseline"), shards, config, guesses)
+    verdict = judge(requirements, tally.figures, comparison.get("figures"))
+    results = {
+        **_description(config, inputs, guesses, model),
+        **_findings(tally),
+        "baseline": comparison,
+        **dataclasses.asdict(verdict),
+        "pseudo_likelihood": pseudo_likelihood(
+            model, shards, split=config.split, batch_size=config.batch_size
+        ),
+        "neighbours": neighbours(model, guesses),
+        "prompts": _answered_prompts(config, model, shards),
+    }
+    _write(output, results, _training_curve(inputs["model"]))
+    return _outcome(tally.figures, verdict, results)
+
+
+def examine(
+    model: MaskedLanguageModel, shards: Artifact, config: EvaluateConfig, guesses: Guesses
+) -> Tally:
+    """Asks a model every question."""
+    seq_len = int(shards.manifest.properties["seq_len"])
+    slices = slicings(model.pieces, guesses, seq_len)
+    tally = Tally(model.pieces, guesses, slices, mask_token_id=model.mask_token_id)
     for questions, answers in ask(model, shards, config):
         tally.add(questions, answers)
     if not tally.num_questions:
@@ -50,71 +76,66 @@ def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> 
             f"have no words to ask for in the split {config.split!r}",
             fix="Give shards of a corpus with text.",
         )
-    verdict = judge(parse_requirements(config.require), tally.figures)
-    results = {
-        **_description(config, shards, tally, guesses, model),
-        "figures": tally.figures,
-        **dataclasses.asdict(verdict),
-        "prompts": _answered_prompts(config, model, shards),
+    return tally
+
+
+def _open(artifact: Artifact, shards: Artifact) -> MaskedLanguageModel:
+    model = open_model(artifact.uri)
+    check_rows_fit(model, shards)
+    return model
+
+
+def _compare(
+    tally: Tally,
+    baseline: Artifact | None,
+    shards: Artifact,
+    config: EvaluateConfig,
+    guesses: Guesses,
+) -> dict[str, Any]:
+    """The baseline's figures and the differences to it, with paired intervals; {} without one."""
+    if not baseline:
+        return {}
+    other = examine(_open(baseline, shards), shards, config, guesses)
+    own, theirs = tally.figures, other.figures
+    return {
+        "fingerprint": baseline.manifest.fingerprint,
+        "figures": theirs,
+        "differences": {
+            name: round(own[name] - theirs[name], DIGITS) for name in own if name in theirs
+        },
+        "difference_intervals": tally.intervals_against(other),
     }
-    _write(output, results, _training_curve(artifact))
-    return _outcome(tally.figures, verdict, results)
-
-
-def check_same_tokenizer(model: Artifact, shards: Artifact) -> None:
-    """Refuses a model that was trained with another tokenizer: ids would mean other words."""
-    trained = {ref.name: ref for ref in model.manifest.inputs}.get("tokenizer")
-    asked = {ref.name: ref for ref in shards.manifest.inputs}.get("tokenizer")
-    if trained and asked and trained.fingerprint != asked.fingerprint:
-        raise UserError(
-            f"--shards {shards.uri}",
-            f"were made with another tokenizer than --model {model.uri}",
-            got=asked.fingerprint[:19],
-            expected=trained.fingerprint[:19],
-            fix="Give shards that were made with the model's tokenizer.",
-        )
-
-
-def check_rows_fit(model: MaskedLanguageModel, shards: Artifact) -> None:
-    """Refuses rows that the model has no positions, or no embeddings, for."""
-    seq_len = int(shards.manifest.properties["seq_len"])
-    if seq_len > model.max_tokens:
-        raise UserError(
-            f"--shards {shards.uri}",
-            "have longer rows than the model takes",
-            got=f"seq_len {seq_len}",
-            expected=f"at most {model.max_tokens}",
-            fix=f"Make shards with --seq-len {model.max_tokens} or less.",
-        )
-    vocab_size = int(shards.manifest.properties["vocab_size"])
-    if vocab_size > model.vocab_size:
-        raise UserError(
-            f"--shards {shards.uri}",
-            "have more ids than the model",
-            got=f"vocab_size {vocab_size}",
-            expected=f"at most {model.vocab_size}",
-            fix="Give shards that were made with the model's tokenizer.",
-        )
 
 
 def _description(
     config: EvaluateConfig,
-    shards: Artifact,
-    tally: Tally,
+    inputs: Mapping[str, Artifact],
     guesses: Guesses,
     model: MaskedLanguageModel,
 ) -> dict[str, Any]:
-    """What was asked: two evaluations that agree in it had the same questions."""
+    """What was asked: two evaluations that agree in it, but for the model, can be compared."""
+    shards = inputs["shards"].manifest
     return {
-        "shards": shards.manifest.fingerprint,
+        "model": inputs["model"].manifest.fingerprint,
+        "shards": shards.fingerprint,
         "split": config.split,
         "masking_rate": config.masking_rate,
         "seed": config.seed,
-        "num_examples": shards.manifest.splits[config.split].counts["num_examples"],
-        "num_questions": tally.num_questions,
+        "num_examples": shards.splits[config.split].counts["num_examples"],
         "most_frequent_token": model.pieces.word(guesses.most_frequent_token),
         "guesses_counted_on": guesses.split,
         "guesses_counted_tokens": int(guesses.counts.sum()),
+    }
+
+
+def _findings(tally: Tally) -> dict[str, Any]:
+    return {
+        "num_questions": tally.num_questions,
+        "figures": tally.figures,
+        "intervals": tally.intervals,
+        "slices": tally.slices,
+        "calibration": tally.calibration,
+        "mistakes": tally.mistakes,
     }
 
 
@@ -129,7 +150,7 @@ def _answered_prompts(
         {
             **dataclasses.asdict(prompt),
             "answers": [
-                {"mask": a.mask, "token": a.token, "probability": round(a.probability, 6)}
+                {"mask": a.mask, "token": a.token, "probability": round(a.probability, DIGITS)}
                 for a in found
             ],
         }
@@ -142,7 +163,7 @@ def _training_curve(model: Artifact) -> list[dict[str, Any]]:
     location = model.path("training.jsonl")
     if not storage.is_file(location):
         return []
-    lines = [json.loads(line) for line in storage.read_text(location).splitlines() if line]
+    lines = [json.loads(line) for line in storage.read_text(location).split("\n") if line.strip()]
     return [line for line in lines if "step" in line and "loss" in line]
 
 
