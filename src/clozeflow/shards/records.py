@@ -25,6 +25,8 @@ FOOTER_BYTES = 4
 _MASK_DELTA = 0xA282EAD8
 _MAX_VARINT_BYTES = 5
 """Of a non-negative int32."""
+_TABLE_SIZE = 1 << 18
+"""Varints of integers below this are looked up: no vocabulary is larger."""
 
 
 class DamagedRecordError(ValueError):
@@ -125,18 +127,31 @@ def parse(rows: Sequence[bytes], seq_len: int) -> tuple[np.ndarray, np.ndarray] 
 
 def _pack_varints(values_NT: np.ndarray) -> tuple[bytes, list[int]]:
     """Every value as a protobuf varint, row after row, and where each row ends in the bytes."""
-    values = values_NT.astype(np.uint32, copy=False).reshape(-1)
-    largest = int(values.max(initial=0))
-    width = next(w for w in range(1, _MAX_VARINT_BYTES + 1) if w == 5 or largest < 1 << (7 * w))
-    groups = np.empty((len(values), width), np.uint8)
-    used = np.ones((len(values), width), bool)
-    for place in range(width):
-        rest = values >> np.uint32(7 * place)
-        groups[:, place] = (rest & 0x7F) | ((rest > 0x7F).astype(np.uint32) << 7)
-        if place:
-            used[:, place] = rest > 0
-    ends = np.cumsum(used.reshape(len(values_NT), -1).sum(axis=1, dtype=np.int64))
-    return groups[used].tobytes(), ends.tolist()
+    largest = int(values_NT.max(initial=0))
+    if largest < _TABLE_SIZE:
+        octets, used = (table[values_NT] for table in _varint_tables(largest.bit_length()))
+    else:
+        octets, used = _varints(values_NT)
+    octets, used = (a.view(np.uint8).reshape(len(values_NT), -1) for a in (octets, used))
+    ends = np.cumsum(used.sum(axis=1, dtype=np.int64))
+    return octets[used.view(bool)].tobytes(), ends.tolist()
+
+
+@functools.lru_cache(maxsize=32)
+def _varint_tables(num_bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """The varints of all integers of so many bits, each as one integer of four bytes."""
+    octets, used = _varints(np.arange(1 << num_bits))
+    as_one = [np.ascontiguousarray(a[:, :4]).view(np.uint32).reshape(-1) for a in (octets, used)]
+    return as_one[0], as_one[1]
+
+
+def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes of each value's varint, and which of them are used: uint8 [..., 5]."""
+    groups = values[..., None] >> np.arange(0, 7 * _MAX_VARINT_BYTES, 7)
+    used = groups > 0
+    used[..., 0] = True
+    goes_on = groups > 0x7F
+    return ((groups & 0x7F) | (goes_on << 7)).astype(np.uint8), used.view(np.uint8)
 
 
 def _unpack_varints(data: bytes, row_ends: np.ndarray, seq_len: int) -> np.ndarray | None:
