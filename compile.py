@@ -14,6 +14,7 @@ from pathlib import Path
 from clozeflow.errors import UserError
 from pipelines import compilation
 from pipelines.compilation import Target
+from pipelines.lint import lint
 
 ROOT = Path(__file__).parent
 
@@ -34,7 +35,6 @@ def main() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--target", type=Target, choices=tuple(Target), default=Target.ANY)
-    parser.add_argument("--tpu", help="TPU slice of a vertex target, for example v5e-4")
     parser.add_argument("--output", type=Path, default=ROOT / "build", help="folder (build)")
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     compilation.add_image_options(parser)
@@ -49,6 +49,9 @@ def _compile(options: argparse.Namespace) -> None:
         print(path.relative_to(ROOT))
     for path in compilation.write_pipelines(options.output, variant, images):
         print(path)
+        if options.target is Target.VERTEX:
+            for finding in lint(path.read_text(encoding="utf-8")):
+                print(f"  {finding}", file=sys.stderr)
 
 
 def _check() -> None:

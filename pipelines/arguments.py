@@ -6,7 +6,7 @@ pipeline's own definition, and every stage's settings are built once, before any
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from google.protobuf import json_format
@@ -123,12 +123,9 @@ def _plain(value: Any, definition: Mapping[str, Any]) -> Any:
 
 def _check_stages(spec: Spec, values: Mapping[str, Any]) -> None:
     """Builds the config of each of our stages, which checks ranges and what goes together."""
-    executors = spec["deploymentSpec"]["executors"]
-    for name, task in spec["root"].get("dag", {}).get("tasks", {}).items():
-        component = spec["components"][task["componentRef"]["name"]]
-        stage = stage_of(component, executors.get(component.get("executorLabel"), {}))
-        settings = _settings(task, component, values)
-        if stage is None or settings is None:
+    for name, component, settings in stage_tasks(spec, spec["root"], values):
+        stage = stage_of(spec, component)
+        if stage is None:
             continue
         try:
             STAGES[stage].config.from_mapping(settings)
@@ -142,13 +139,31 @@ def _check_stages(spec: Spec, values: Mapping[str, Any]) -> None:
             ) from None
 
 
-def stage_of(component: Mapping[str, Any], executor: Mapping[str, Any]) -> str | None:
+def stage_tasks(
+    spec: Spec, graph: Mapping[str, Any], values: Mapping[str, Any]
+) -> Iterator[tuple[str, Mapping[str, Any], dict[str, Any]]]:
+    """Name, component and settings of each task, in graphs within graphs too.
+
+    A task of which a setting is known only when the pipeline runs is left out.
+    """
+    for name, task in graph.get("dag", {}).get("tasks", {}).items():
+        component = spec["components"][task["componentRef"]["name"]]
+        settings = _settings(task, component, values)
+        if "dag" in component:
+            yield from stage_tasks(spec, component, settings or {})
+        elif settings is not None:
+            yield name, component, settings
+
+
+def stage_of(spec: Spec, component: Mapping[str, Any]) -> str | None:
     """The stage that a component runs, if it is one of ours, also wrapped as a custom job."""
+    executor = spec["deploymentSpec"]["executors"][component["executorLabel"]]
     parameters = component.get("inputDefinitions", {}).get("parameters", {})
     pools = parameters.get("worker_pool_specs", {}).get("defaultValue")
     container = pools[0]["container_spec"] if pools else executor.get("container", {})
     command = [*container.get("command", []), *container.get("args", [])]
-    return command[1] if command[:1] == ["clozeflow-component"] else None
+    name = command[1] if command[:1] == ["clozeflow-component"] else None
+    return name if name in STAGES else None
 
 
 def _settings(

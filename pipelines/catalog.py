@@ -10,16 +10,21 @@ from clozeflow.errors import UserError
 from components.corpus.component import corpus
 from components.evaluate.component import evaluate
 from components.shard.component import shard
+from components.summary.component import summary
 from components.tokenizer.component import tokenizer
 from components.train.component import train
+from pipelines.evaluate import evaluate_pipeline
 from pipelines.graph import HERE, Variant
 from pipelines.pretrain import pretrain_pipeline
 
 COMPONENTS: Mapping[str, BaseComponent] = {
-    component.name: component for component in (corpus, tokenizer, shard, train, evaluate)
+    component.name: component for component in (corpus, tokenizer, shard, train, evaluate, summary)
 }
 
-PIPELINES: Mapping[str, Callable[[Variant], BaseComponent]] = {"pretrain": pretrain_pipeline}
+PIPELINES: Mapping[str, Callable[[Variant], BaseComponent]] = {
+    "pretrain": pretrain_pipeline,
+    "evaluate": evaluate_pipeline,
+}
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "pretrain": {

@@ -4,20 +4,19 @@ import argparse
 import dataclasses
 import enum
 import json
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import yaml
-from kfp import compiler
-from kfp.dsl.base_component import BaseComponent
+from typing import TYPE_CHECKING
 
 from clozeflow.errors import UserError
 from clozeflow.slices import find_slice
 from components import images as default_images
 from pipelines.catalog import COMPONENTS, PIPELINES
+from pipelines.compiled import Images, compiled
 from pipelines.graph import HERE, Variant
+
+if TYPE_CHECKING:
+    from pipelines.tpu import JobOptions
 
 
 class Target(enum.StrEnum):
@@ -27,10 +26,8 @@ class Target(enum.StrEnum):
     """Any KFP backend, and `kfp.local`: every task in its image."""
     VERTEX = "vertex"
     """Vertex AI Pipelines: training is a custom job on a TPU slice."""
-
-
-Images = Mapping[str, str]
-"""By role (`cpu`, `tpu`), the image to use."""
+    KFP = "kfp"
+    """KFP on GKE: training is a pod on a node with TPU chips."""
 
 
 def write_components(folder: Path) -> list[Path]:
@@ -45,39 +42,18 @@ def stale_components(folder: Path) -> list[Path]:
 
 
 def write_pipelines(folder: Path, variant: Variant, images: Images) -> list[Path]:
-    """Writes every pipeline's YAML for the place that the variant describes."""
-    return [
-        _write(folder / f"{name}.yaml", compiled(make(variant), images))
-        for name, make in PIPELINES.items()
-    ]
+    """Writes every pipeline for the place that the variant describes, and every component.
 
-
-def compiled(component: BaseComponent, images: Images = default_images.DEFAULTS) -> str:
-    """The YAML of a component or pipeline, with its images put in."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "compiled.yaml")
-        compiler.Compiler().compile(component, str(path))
-        text = path.read_text(encoding="utf-8")
-    changed = {default_images.DEFAULTS[role]: image for role, image in images.items()}
-    if all(before == after for before, after in changed.items()):
-        return text
-    heading = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
-    documents = [_replaced(document, changed) for document in yaml.safe_load_all(text)]
-    return heading + yaml.safe_dump_all(documents, sort_keys=True)
+    The components here have the images that were asked for; those beside their source do not.
+    """
+    made = {f"{name}.yaml": make(variant) for name, make in PIPELINES.items()}
+    made |= {f"components/{name}.yaml": component for name, component in COMPONENTS.items()}
+    return [_write(folder / name, compiled(thing, images)) for name, thing in made.items()]
 
 
 def _components() -> Iterator[tuple[str, str]]:
     for name, component in COMPONENTS.items():
         yield name, compiled(component)
-
-
-def _replaced(value: Any, changed: Mapping[str, str]) -> Any:
-    """The value with every string that is an image's default name replaced."""
-    if isinstance(value, dict):
-        return {key: _replaced(entry, changed) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_replaced(entry, changed) for entry in value]
-    return changed.get(value, value) if isinstance(value, str) else value
 
 
 def _write(path: Path, text: str) -> Path:
@@ -136,8 +112,20 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     """The flags of a vertex target's training job, from the fields of `JobOptions`."""
     from pipelines.tpu import JobOptions
 
+    place = parser.add_argument_group("place (vertex, kfp)")
+    place.add_argument("--tpu", help="TPU slice, for example v5e-4")
+    place.add_argument("--allow-unsupported", action="store_true", help="slices without TensorFlow")
+    place.add_argument(
+        "--corpus-gib", type=float, default=1.0, help="raw text that machines are chosen for (1)"
+    )
+    place.add_argument(
+        "--notify",
+        action="extend",
+        nargs="+",
+        default=[],
+        help="addresses told of the end (vertex)",
+    )
     group = parser.add_argument_group("training job (vertex)")
-    group.add_argument("--allow-unsupported", action="store_true", help="slices without TensorFlow")
     for field in dataclasses.fields(JobOptions):
         _add_job_option(group, field)
 
@@ -167,13 +155,33 @@ def chosen_variant(options: argparse.Namespace) -> Variant:
         return HERE
     if not options.tpu:
         raise UserError(
-            "--target vertex", "needs a slice", expected="--tpu", fix="Add for example --tpu v5e-4."
+            f"--target {options.target}",
+            "needs a slice",
+            expected="--tpu",
+            fix="Add for example --tpu v5e-4.",
         )
-    from pipelines.tpu import JobOptions, Unsupported, check_slice, vertex_variant
+    return _tpu_variant(options)
+
+
+def _tpu_variant(options: argparse.Namespace) -> Variant:
+    from pipelines.gke import gke_variant
+    from pipelines.tpu import Unsupported, check_slice, vertex_variant
 
     tpu = find_slice(options.tpu)
     check_slice(tpu, Unsupported.ALLOW if options.allow_unsupported else Unsupported.REFUSE)
-    names = [field.name for field in dataclasses.fields(JobOptions)]
-    settings = {name: getattr(options, name) for name in names}
-    settings["labels"] = dict(label.split("=", 1) for label in options.labels)
-    return vertex_variant(tpu, JobOptions(**settings))
+    others = {"corpus_gib": options.corpus_gib, "notified": tuple(options.notify)}
+    if options.target is Target.KFP:
+        return gke_variant(tpu, **{**others, "notified": ()})
+    return vertex_variant(tpu, _job_options(options), **others)
+
+
+def _job_options(options: argparse.Namespace) -> "JobOptions":
+    from pipelines.tpu import JobOptions
+
+    settings = {
+        field.name: getattr(options, field.name) for field in dataclasses.fields(JobOptions)
+    }
+    labels = [label.partition("=") for label in options.labels]
+    if not all(equals for _, equals, _ in labels):
+        raise UserError("--labels", "are KEY=VALUE", got=options.labels, fix="Write KEY=VALUE.")
+    return JobOptions(**{**settings, "labels": {key: value for key, _, value in labels}})

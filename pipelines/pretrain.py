@@ -5,6 +5,7 @@
 3. shard: tokenizes the corpus and packs it into examples of one length.
 4. train: trains the model; on Vertex AI this is a custom job on a TPU slice.
 5. evaluate: asks the model for masked tokens of held-out text, and blesses it where it should.
+6. summary: says how the run ended and what it made, whatever its end.
 """
 
 from kfp import dsl
@@ -62,46 +63,52 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
             require: Thresholds, for example `masked_accuracy>=0.35`: the model is blessed if all
                 of them hold, and never where none is set.
         """
-        documents_task = corpus(
-            source=source,
-            validation_source=validation_source,
-            test_source=test_source,
-            documents=documents,
-            text_field=text_field,
-            languages=languages,
-            near_duplicates=near_duplicates,
-            validation_fraction=validation_fraction,
-            test_fraction=test_fraction,
-        ).set_display_name("1 Corpus")
-        tokenizer_task = tokenizer(
-            corpus=documents_task.outputs["corpus"], algorithm=algorithm, vocab_size=vocab_size
-        ).set_display_name("2 Tokenizer")
-        shard_task = shard(
-            corpus=documents_task.outputs["corpus"],
-            tokenizer=tokenizer_task.outputs["tokenizer"],
-            seq_len=seq_len,
-            seed=seed,
-        ).set_display_name("3 Shards")
-        train_task = variant.train(
-            shards=shard_task.outputs["shards"],
-            tokenizer=tokenizer_task.outputs["tokenizer"],
-            preset=preset,
-            num_train_steps=num_train_steps,
-            global_batch_size=global_batch_size,
-            peak_learning_rate=peak_learning_rate,
-            warmup_steps=warmup_steps,
-            masking_rate=masking_rate,
-            seed=seed,
-            checkpoint_every_steps=checkpoint_every_steps,
-            **job,
-        ).set_display_name("4 Training")
-        evaluate(
-            model=train_task.outputs["model"],
-            shards=shard_task.outputs["shards"],
-            masking_rate=masking_rate,
-            seed=seed,
-            prompts=prompts,
-            require=require,
-        ).set_display_name("5 Evaluation")
+        with variant.summed_up():
+            documents_task = corpus(
+                source=source,
+                validation_source=validation_source,
+                test_source=test_source,
+                documents=documents,
+                text_field=text_field,
+                languages=languages,
+                near_duplicates=near_duplicates,
+                validation_fraction=validation_fraction,
+                test_fraction=test_fraction,
+            )
+            variant.settle(documents_task, "1 Corpus", "corpus")
+            tokenizer_task = tokenizer(
+                corpus=documents_task.outputs["corpus"], algorithm=algorithm, vocab_size=vocab_size
+            )
+            variant.settle(tokenizer_task, "2 Tokenizer", "tokenizer")
+            shard_task = shard(
+                corpus=documents_task.outputs["corpus"],
+                tokenizer=tokenizer_task.outputs["tokenizer"],
+                seq_len=seq_len,
+                seed=seed,
+            )
+            variant.settle(shard_task, "3 Shards", "shard")
+            train_task = variant.train(
+                shards=shard_task.outputs["shards"],
+                tokenizer=tokenizer_task.outputs["tokenizer"],
+                preset=preset,
+                num_train_steps=num_train_steps,
+                global_batch_size=global_batch_size,
+                peak_learning_rate=peak_learning_rate,
+                warmup_steps=warmup_steps,
+                masking_rate=masking_rate,
+                seed=seed,
+                checkpoint_every_steps=checkpoint_every_steps,
+                **job,
+            )
+            variant.settle(train_task, "4 Training", "train")
+            evaluate_task = evaluate(
+                model=train_task.outputs["model"],
+                shards=shard_task.outputs["shards"],
+                masking_rate=masking_rate,
+                seed=seed,
+                prompts=prompts,
+                require=require,
+            )
+            variant.settle(evaluate_task, "5 Evaluation", "evaluate")
 
     return pretrain

@@ -3,9 +3,9 @@
 import copy
 import dataclasses
 import enum
+import json
 from typing import Any
 
-import yaml
 from google.protobuf import json_format
 from google_cloud_pipeline_components.v1.custom_job import (
     CustomTrainingJobOp,
@@ -74,8 +74,15 @@ class JobOptions:
             )
 
 
-def vertex_variant(tpu: Slice, options: JobOptions | None = None) -> Variant:
-    """A pipeline's variant for Vertex AI, with its training on the slice."""
+def vertex_variant(tpu: Slice, options: JobOptions | None = None, **others: Any) -> Variant:
+    """A pipeline's variant for Vertex AI, with its training on the slice.
+
+    Args:
+        tpu: The slice.
+        options: The training job's.
+        **others: Fields of `Variant` that are set besides.
+    """
+    settings = {"num_retries": 2, "corpus_gib": 1.0, **others}
     return Variant(
         train=custom_job(train, tpu, options or JobOptions()),
         # By default the job's project and location are placeholders that only Vertex's own
@@ -85,7 +92,9 @@ def vertex_variant(tpu: Slice, options: JobOptions | None = None) -> Variant:
             "project": "The Google Cloud project that the training job runs in.",
             "location": "The region of the training job, for example us-west1.",
         },
-        data_retries=2,
+        # A job that Vertex AI took for done would be handed on, whatever its image has become.
+        settle_train=lambda task: task.set_caching_options(False),
+        **settings,
     )
 
 
@@ -163,7 +172,7 @@ def _with_worker_pools(wrapped: BaseComponent, tpu: Slice, component: BaseCompon
         pools = definition["inputDefinitions"]["parameters"]["worker_pool_specs"]["defaultValue"]
         (pool,) = pools
         _finish_pool(pool, tpu)
-    loaded = kfp_components.load_component_from_text(yaml.safe_dump(spec))
+    loaded = kfp_components.load_component_from_text(json.dumps(spec))  # JSON is YAML, only faster
     loaded.component_spec.name = component.name
     loaded.description = component.description
     return loaded

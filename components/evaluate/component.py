@@ -17,6 +17,7 @@ def evaluate(
     metrics: dsl.Output[dsl.Metrics],
     report: dsl.Output[dsl.HTML],
     blessed: dsl.OutputPath(bool),  # type: ignore[valid-type]
+    baseline: dsl.Input[MaskedLM] = None,
     split: str = "validation",
     masking_rate: float = 0.15,
     seed: int = 0,
@@ -33,6 +34,7 @@ def evaluate(
         evaluation: Figures, answers and the report.
         metrics: The figures.
         report: The report.
+        baseline: A model to compare with, asked the same questions; may be left out.
         blessed: Whether every threshold of `require` holds.
     """
     return dsl.ContainerSpec(

@@ -15,7 +15,9 @@ def shard(
     tokenizer: dsl.Input[Tokenizer],
     shards: dsl.Output[Shards],
     seq_len: int = 128,
+    packing: str = "documents",
     examples_per_shard: int = 8192,
+    compression: str = "none",
     seed: int = 0,
     num_workers: int = 0,
 ) -> dsl.ContainerSpec:

@@ -6,7 +6,8 @@ import pytest
 from kfp import components as kfp_components
 
 from pipelines.catalog import COMPONENTS
-from pipelines.compilation import compiled, stale_components, write_components
+from pipelines.compilation import stale_components, write_components
+from pipelines.compiled import compiled
 
 FOLDER = Path(__file__).parents[2] / "components"
 

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 
 from clozeflow.slices import SLICES, find_slice
 from pipelines.catalog import PIPELINES
-from pipelines.compilation import compiled
+from pipelines.compiled import compiled
 from pipelines.graph import HERE
 from pipelines.tpu import vertex_variant
 from tests.pipelines.rendering import custom_job, train_on

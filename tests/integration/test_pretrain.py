@@ -14,6 +14,7 @@ from components.corpus.component import corpus
 from components.shard.component import shard
 from components.tokenizer.component import tokenizer
 from examples.bigram import bigram
+from pipelines.evaluate import evaluate_pipeline
 from pipelines.lineage import trace
 from pipelines.local import run
 from pipelines.pretrain import pretrain_pipeline
@@ -84,13 +85,36 @@ def test_every_artifact_is_whole_and_leads_back_to_the_text(pretrained, speeches
 
 
 def test_outputs_of_kfps_own_types_are_filled(pretrained):
-    evaluate = read_tasks(pretrained)[-1]["executor_output"]
+    evaluate = read_tasks(pretrained)[-2]["executor_output"]
     manifest = read_manifest(str(pretrained / "evaluate" / "evaluation"))
     assert evaluate["artifacts"]["metrics"]["artifacts"][0]["metadata"] == manifest.metrics
     assert evaluate["parameterValues"] == {"blessed": False}
     page = Path(evaluate["artifacts"]["report"]["artifacts"][0]["uri"]).read_text()
     assert "My fellow" in page
     assert "blessed: false" in summarize(pretrained)
+
+
+def test_the_run_is_summed_up(pretrained):
+    page = (pretrained / "summary" / "summary").read_text()
+    assert "The run ended as SUCCEEDED" in page
+    for task in STAGES:
+        assert f"{task}: settings and figures" in page
+    assert "masked_accuracy" in page
+
+
+def test_a_model_that_is_there_is_evaluated_against_another(pretrained, cache, tmp_path):
+    model = str(pretrained / "train" / "model")
+    arguments = {
+        "model_uri": model,
+        "shards_uri": str(pretrained / "shard" / "shards"),
+        "baseline_uri": model,
+    }
+    folder = run(evaluate_pipeline(), arguments, output=tmp_path, cache=cache, screen=io.StringIO())
+    (task, _) = read_tasks(folder)
+    inputs = task["executor_input"]["inputs"]["artifacts"]
+    assert inputs["baseline"]["artifacts"][0]["uri"] == model
+    (root,) = trace(str(folder)).roots
+    assert len(trace(str(folder)).nodes[root].inputs) == 3
 
 
 def test_the_same_settings_do_no_work_again_in_another_folder(

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kfp import components as kfp_components
 
 import compile as compile_module
 from clozeflow.errors import UserError
-from pipelines.compilation import compiled
+from components import images
+from pipelines.compiled import compiled
 from pipelines.graph import HERE
 from pipelines.pretrain import pretrain_pipeline
 
@@ -53,11 +55,11 @@ def test_images_are_put_in_everywhere():
     from clozeflow.slices import find_slice
     from pipelines.tpu import vertex_variant
 
-    images = {"cpu": "r/c@sha256:1", "tpu": "r/t@sha256:2"}
-    plain = compiled(pretrain_pipeline(HERE), images)
-    job = compiled(pretrain_pipeline(vertex_variant(find_slice("v5e-4"))), images)
-    assert (plain.count("r/c@sha256:1"), plain.count("r/t@sha256:2")) == (5, 0)
-    assert (job.count("r/c@sha256:1"), job.count("r/t@sha256:2")) == (4, 1)
+    chosen = {"cpu": "r/c@sha256:1", "tpu": "r/t@sha256:2"}
+    plain = compiled(pretrain_pipeline(HERE), chosen)
+    job = compiled(pretrain_pipeline(vertex_variant(find_slice("v5e-4"))), chosen)
+    assert (plain.count("r/c@sha256:1"), plain.count("r/t@sha256:2")) == (6, 0)
+    assert (job.count("r/c@sha256:1"), job.count("r/t@sha256:2")) == (5, 1)
     assert "clozeflow:" not in plain + job
 
 
@@ -74,3 +76,30 @@ def test_a_setting_of_nothing_is_refused():
         find_pipeline("nowhere.yaml")
     with pytest.raises(UserError, match="no such preset"):
         find_preset("pretrain", "demon")
+
+
+def test_kfp_target_asks_gke_for_the_chips():
+    from clozeflow.slices import find_slice
+    from pipelines.gke import gke_variant
+
+    text = compiled(pretrain_pipeline(gke_variant(find_slice("v5e-4"))))
+    pipeline, platform = yaml.safe_load_all(text)
+    kubernetes = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    assert kubernetes["exec-train"]["nodeSelector"]["labels"] == {
+        "cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice",
+        "cloud.google.com/gke-tpu-topology": "2x2",
+    }
+    train = pipeline["deploymentSpec"]["executors"]["exec-train"]["container"]
+    assert train["image"] == images.TPU
+    assert train["resources"]["accelerator"]["resourceCount"] == "4"
+    assert train["command"] == ["clozeflow-component"]
+    assert kfp_components.load_component_from_text(text).name == "pretrain"
+
+
+@pytest.mark.parametrize("name", ["v5e-16", "v3-8"])
+def test_kfp_target_refuses_what_one_pod_cannot_have(name):
+    from clozeflow.slices import find_slice
+    from pipelines.gke import gke_variant
+
+    with pytest.raises(UserError, match="one pod"):
+        gke_variant(find_slice(name))
