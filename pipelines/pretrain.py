@@ -49,6 +49,7 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
         peak_learning_rate: float = 2e-3,
         warmup_steps: int = 40,
         masking_rate: float = 0.15,
+        dropout_rate: float = 0.1,
         seed: int = 0,
         checkpoint_every_steps: int = 100,
         prompts: list = [],
