@@ -69,7 +69,9 @@ def read_all():
 
     def read(config: CorpusConfig) -> list[str]:
         found = []
-        for unit in reading.plan_units(sources.find_files(config), config.documents):
+        for unit in reading.plan_units(
+            sources.find_files(config), config.documents, reading.UNIT_BYTES
+        ):
             for segment in unit:
                 for block in reading.read_segment(segment, config):
                     found += block.data.removesuffix(block.separator).split(block.separator)

@@ -73,7 +73,7 @@ def test_parquet(read_all, tmp_path):
     pq.write_table(pa.table(columns), path, row_group_size=100)
     config = CorpusConfig(source=(str(path),), text_field="content")
     assert read_all(config) == [*TEXTS, ""]
-    units = reading.plan_units(sources.find_files(config), config.documents)
+    units = reading.plan_units(sources.find_files(config), config.documents, reading.UNIT_BYTES)
     assert sum(len(unit) for unit in units) == 6  # row groups can be read by themselves
     with pytest.raises(UserError, match=r"no field 'text' .*content, other.*--text-field"):
         read_all(CorpusConfig(source=(str(path),)))

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from clozeflow import stages
-from clozeflow.corpus import parts, phases, reading, shuffle, textfile
+from clozeflow.corpus import parts, phases, reading, textfile
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.stages import STAGES, run_stage
 from clozeflow.verification import verify
@@ -19,7 +19,7 @@ def small_units(monkeypatch):
     """Work is cut finely, so that little text makes many units, runs, buckets and parts."""
     monkeypatch.setattr(reading, "UNIT_BYTES", 100_000)
     monkeypatch.setattr(textfile, "BLOCK_BYTES", 70_000)
-    monkeypatch.setattr(shuffle, "SPILL_BYTES", 50_000)
+    monkeypatch.setattr(phases, "SPILL_BYTES", 50_000)
     monkeypatch.setattr(phases, "BUCKET_BYTES", 60_000)
     monkeypatch.setattr(phases, "BAND_BYTES", 100_000)
     monkeypatch.setattr(parts, "PART_BYTES", 200_000)

@@ -28,7 +28,7 @@ _MIN_FEATURES = 8
 """With fewer (below about 50 bytes) chance decides: such documents are not compared."""
 _MAX_BYTES = 16 << 20
 """Longer documents are not compared."""
-_SLICE_BYTES = 4 << 20
+_SLICE_BYTES = 2 << 20
 _HASHED_BYTES = 256 << 10  # what is made of it is many times larger, and stays in the cache
 _SKETCH_BYTES = NUM_PERMUTATIONS * 2 // 8
 """Two bits of each value: a quarter of unequal values agree by chance, which is reckoned with."""

@@ -15,7 +15,7 @@ from clozeflow.corpus.shuffle import DOCUMENT_SCHEMA
 
 PART_BYTES = 64 << 20
 """The most text that a part is meant to hold: a reader's share of work."""
-ROW_GROUP_BYTES = 8 << 20
+ROW_GROUP_BYTES = 4 << 20
 """What a reader of a part holds at once."""
 
 

@@ -27,12 +27,16 @@ from clozeflow.corpus.reading import Segment
 from clozeflow.corpus.shuffle import SPLITS, Spiller
 from clozeflow.corpus.statistics import Measures
 
-BUCKET_BYTES = 32 << 20
+BUCKET_BYTES = 16 << 20
 """Text that is deduplicated and sorted at once."""
-BAND_BYTES = 8 << 20
+BAND_BYTES = 4 << 20
 """Text whose signatures are compared at once."""
+SPILL_BYTES = 8 << 20
+"""Text that is sorted and spilled at once."""
+MAX_RANGES = 4096
+"""Into so many ranges hashes are cut at most. Beyond 64 GB of text, ranges and runs grow instead:
+their number is what files and their headers cost."""
 DROPPED = "dropped"
-_MAX_CELLS = 4096
 _FEW_BYTES = 32 << 20
 _SAMPLE_DOCUMENTS = 10
 _NEAR_EXAMPLES = 5
@@ -50,7 +54,17 @@ class Job:
     @property
     def num_cells(self) -> int:
         """How finely runs are cut."""
-        return min(_MAX_CELLS, cells.num_ranges(self.guessed_bytes, BUCKET_BYTES // 2))
+        return num_ranges(self.guessed_bytes, BUCKET_BYTES // 2)
+
+    @property
+    def unit_bytes(self) -> int:
+        """How much text one unit reads."""
+        return max(reading.UNIT_BYTES, self.guessed_bytes // (MAX_RANGES // 2))
+
+    @property
+    def spill_bytes(self) -> int:
+        """How much text makes a run."""
+        return max(SPILL_BYTES, self.guessed_bytes // MAX_RANGES)
 
     def work(self, *names: str) -> str:
         """A file that is kept until the stage has finished."""
@@ -71,6 +85,11 @@ class Job:
         if self.config.num_workers == 0 and self.guessed_bytes < _FEW_BYTES:
             return 1
         return self.config.num_workers
+
+
+def num_ranges(num_bytes: int, bytes_per_range: int) -> int:
+    """Into how many ranges of hashes so much text is cut."""
+    return min(MAX_RANGES, cells.num_ranges(num_bytes, bytes_per_range))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,7 +147,7 @@ def read(unit: ReadUnit) -> dict[str, Any]:
     reasons: collections.Counter[str] = collections.Counter()
     num_read: collections.Counter[str] = collections.Counter()
     with storage.atomic_writer(unit.spill) as file:
-        spiller = Spiller(file, unit.job.num_cells)
+        spiller = Spiller(file, unit.job.num_cells, unit.job.spill_bytes)
         for segment in unit.segments:
             for block in reading.read_segment(segment, unit.job.config):
                 cleaned = clean(block, unit.job.config.unicode_form)

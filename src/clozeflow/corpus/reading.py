@@ -19,7 +19,7 @@ from clozeflow.corpus.sources import Format, SourceFile
 from clozeflow.errors import UserError
 
 UNIT_BYTES = 32 << 20
-"""Files are cut and grouped to about this much: enough that starting a unit costs nothing."""
+"""What a unit of work reads at least: enough that starting one costs nothing."""
 _BLANK_LINES = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
 
 
@@ -33,14 +33,16 @@ class Segment:
     """None: to the end."""
 
 
-def plan_units(files: Sequence[SourceFile], documents: Documents) -> list[tuple[Segment, ...]]:
-    """The work of reading, cut into units of about `UNIT_BYTES`."""
+def plan_units(
+    files: Sequence[SourceFile], documents: Documents, unit_bytes: int
+) -> list[tuple[Segment, ...]]:
+    """The work of reading, cut into units of about so many bytes."""
     units: list[tuple[Segment, ...]] = []
     group: list[Segment] = []
     size = 0
     for file in files:
-        for segment, num_bytes in _segments(file, documents):
-            if group and size + num_bytes > UNIT_BYTES:
+        for segment, num_bytes in _segments(file, documents, unit_bytes):
+            if group and size + num_bytes > unit_bytes:
                 units.append(tuple(group))
                 group, size = [], 0
             group.append(segment)
@@ -68,19 +70,21 @@ def read_segment(segment: Segment, config: CorpusConfig) -> Iterator[Block]:
             yield from _read_text(segment, config)
 
 
-def _segments(file: SourceFile, documents: Documents) -> Iterator[tuple[Segment, int]]:
+def _segments(
+    file: SourceFile, documents: Documents, unit_bytes: int
+) -> Iterator[tuple[Segment, int]]:
     """A file's segments, each with its size in bytes."""
     documents = _documents(file, documents)
     if file.format == Format.HUB:
         for index in range(hub.num_shards(file.location)):
-            yield Segment(file=file, start=index, end=index + 1), UNIT_BYTES
+            yield Segment(file=file, start=index, end=index + 1), unit_bytes
     elif file.format == Format.PARQUET:
         yield from _row_group_segments(file)
-    elif file.num_bytes <= UNIT_BYTES or not textfile.is_divisible(file, documents):
+    elif file.num_bytes <= unit_bytes or not textfile.is_divisible(file, documents):
         yield Segment(file=file), file.num_bytes
     else:
-        for start in range(0, file.num_bytes, UNIT_BYTES):
-            end = min(start + UNIT_BYTES, file.num_bytes)
+        for start in range(0, file.num_bytes, unit_bytes):
+            end = min(start + unit_bytes, file.num_bytes)
             yield Segment(file=file, start=start, end=end), end - start
 
 

@@ -24,8 +24,6 @@ Keys = np.ndarray
 """uint64 [num_documents, 2]: the doc_ids as pairs of big-endian halves."""
 
 DOC_ID_BYTES = 16
-SPILL_BYTES = 16 << 20
-"""Documents are sorted and spilled when so much text is together."""
 SPLITS = ("train", "validation", "test")
 NO_SPLIT = 0
 """A source's own split by number: 0 is none, else 1 + the index into `SPLITS`."""
@@ -115,9 +113,9 @@ def is_left_out(keys: Keys, share: float) -> np.ndarray:
 class Spiller:
     """Takes documents in any order and writes them as sorted runs (see `cells`)."""
 
-    def __init__(self, sink: IO[bytes], num_cells: int) -> None:
+    def __init__(self, sink: IO[bytes], num_cells: int, run_bytes: int) -> None:
         self._writer = cells.new_writer(sink, _SPILL_SCHEMA)
-        self._num_cells = num_cells
+        self._num_cells, self._run_bytes = num_cells, run_bytes
         self._held: list[pa.Table] = []
         self._held_bytes = 0
 
@@ -143,7 +141,7 @@ class Spiller:
         ]
         self._held.append(pa.table(columns, schema=_SPILL_SCHEMA))
         self._held_bytes += texts.nbytes
-        if self._held_bytes >= SPILL_BYTES:
+        if self._held_bytes >= self._run_bytes:
             self._flush()
 
     def close(self) -> None:

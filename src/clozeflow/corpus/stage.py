@@ -18,7 +18,6 @@ import pyarrow as pa
 from clozeflow import storage
 from clozeflow.artifacts import Artifact, FileEntry, InputRef, Split
 from clozeflow.corpus import (
-    cells,
     near_duplicates,
     page,
     parts,
@@ -97,18 +96,19 @@ def _guess_bytes(files: Sequence[SourceFile]) -> int:
 
 def _read(job: Job, files: Sequence[SourceFile]) -> tuple[_Found, tuple[str, ...]]:
     """Reads and cleans everything: counts, and files of runs in hash order."""
-    units = [
+    units = reading.plan_units(files, job.config.documents, job.unit_bytes)
+    read_units = [
         ReadUnit(job=job, segments=segments, spill=job.work("runs", f"{index:06d}.arrow"))
-        for index, segments in enumerate(reading.plan_units(files, job.config.documents))
+        for index, segments in enumerate(units)
     ]
-    results = job.run_units(phases.read, units, "read")
+    results = job.run_units(phases.read, read_units, "read")
     found = _Found(
         totals=_sum(r["totals"] for r in results),
         dropped=_sum(r["dropped"] for r in results),
         sources=_sum(r["sources"] for r in results),
     )
     _refuse_empty(job.config, found)
-    return found, tuple(unit.spill for unit in units)
+    return found, tuple(unit.spill for unit in read_units)
 
 
 def _refuse_empty(config: CorpusConfig, found: _Found) -> None:
@@ -127,7 +127,7 @@ def _refuse_empty(config: CorpusConfig, found: _Found) -> None:
 
 def _sort(job: Job, spills: tuple[str, ...], found: _Found) -> list[dict[str, Any]]:
     """Deduplicates and sorts every range of hashes."""
-    num_buckets = cells.num_ranges(found.totals["text_bytes"], phases.BUCKET_BYTES)
+    num_buckets = phases.num_ranges(found.totals["text_bytes"], phases.BUCKET_BYTES)
     units = [
         SortUnit(
             job=job,
@@ -143,7 +143,7 @@ def _sort(job: Job, spills: tuple[str, ...], found: _Found) -> list[dict[str, An
 
 
 def _num_band_cells(found: _Found) -> int:
-    return min(4096, cells.num_ranges(found.totals["text_bytes"], phases.BAND_BYTES))
+    return phases.num_ranges(found.totals["text_bytes"], phases.BAND_BYTES)
 
 
 def _compare(job: Job, buckets: Sequence[Mapping[str, Any]], found: _Found) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from clozeflow.corpus.config import BadBytes, Documents
 from clozeflow.corpus.sources import Compression, SourceFile
 from clozeflow.errors import UserError
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 """What is held and cleaned at once."""
 MIN_BLOCK_BYTES = 64 << 10
 MAX_DOCUMENT_BYTES = 1 << 30
