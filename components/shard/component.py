@@ -11,22 +11,23 @@ from components.documentation import documented_by
 @dsl.container_component
 @documented_by(ShardConfig)
 def shard(
-    corpus: dsl.Input[Corpus],
     tokenizer: dsl.Input[Tokenizer],
     shards: dsl.Output[Shards],
+    corpus: dsl.Input[Corpus] = None,
     seq_len: int = 128,
     packing: str = "documents",
     examples_per_shard: int = 8192,
     compression: str = "none",
     seed: int = 0,
+    adopt: str = "",
     num_workers: int = 0,
 ) -> dsl.ContainerSpec:
     """Tokenizes a corpus and packs it into examples of `seq_len` tokens.
 
     Args:
-        corpus: The documents.
         tokenizer: The tokenizer to cut them with.
         shards: The examples, as TFRecord files.
+        corpus: The documents; left out where a folder is adopted.
     """
     return dsl.ContainerSpec(
         image=images.CPU, command=["clozeflow-component"], args=["shard", "{{$}}"]

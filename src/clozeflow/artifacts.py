@@ -255,7 +255,7 @@ def read_manifest(folder: str) -> Manifest:
         raise UserError(
             folder,
             f"is no finished artifact: it has no {MANIFEST}",
-            fix="Check the path, or run the stage that makes it again: it completes the folder.",
+            fix=_how_to_finish(folder),
         )
     try:
         value = json.loads(storage.read_text(location))
@@ -282,6 +282,15 @@ def read_manifest(folder: str) -> Manifest:
             fix="Make the artifact again.",
         )
     return manifest
+
+
+def _how_to_finish(folder: str) -> str:
+    if any(name.endswith((".tfrecord", ".tfrecord.gz")) for name in storage.list_files(folder)):
+        return (
+            "If it was begun by clozeflow, run the stage again: it completes the folder. If others "
+            f"made its TFRecords: clozeflow shard --adopt {folder} --tokenizer … --output …"
+        )
+    return "Check the path, or run the stage that makes it again: it completes the folder."
 
 
 def open_artifact(folder: str, expected_type: str, *, name: str) -> Artifact:

@@ -91,7 +91,10 @@ STAGES: Mapping[str, Stage] = {
             name="shard",
             package="shards",
             config=ShardConfig,
-            inputs={"corpus": ArtifactType.CORPUS, "tokenizer": ArtifactType.TOKENIZER},
+            inputs={"tokenizer": ArtifactType.TOKENIZER},
+            optional_inputs={"corpus": ArtifactType.CORPUS},
+            free_inputs=frozenset({"corpus"}),  # a tokenizer serves more than its own corpus
+            has_sources=True,
             output_name="shards",
             output_type=ArtifactType.SHARDS,
         ),

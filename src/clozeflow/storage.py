@@ -187,6 +187,19 @@ def move_file(source: str, target: str) -> None:
         raise write_error(target, error) from error
 
 
+def copy_file(source: str, target: str) -> None:
+    """Makes a file's content appear under another name, wherever the two are."""
+    if not is_remote(source) and not is_remote(target):
+        remove_file(target)
+        try:
+            link_or_copy(local_path(source), local_path(target))
+        except OSError as error:
+            raise write_error(target, error) from error
+        return
+    with open_read(source) as file, atomic_writer(target) as copy:
+        shutil.copyfileobj(file, copy, 1 << 20)
+
+
 def remove_file(location: str) -> None:
     """Removes a file if it is there."""
     fs, path = filesystem(location)

@@ -31,7 +31,7 @@ class Compression(enum.StrEnum):
 class ShardConfig(StageConfig):
     """From a corpus and a tokenizer to TFRecord shards of fixed-length examples."""
 
-    DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset({"num_workers"})
+    DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset({"num_workers", "adopt"})
 
     seq_len: int = 128
     """Tokens in an example, `<s>` and `</s>` included."""
@@ -43,6 +43,9 @@ class ShardConfig(StageConfig):
     """How the files are compressed."""
     seed: int = 0
     """Chooses the order of examples within a unit of work."""
+    adopt: str = ""
+    """A folder of TFRecords made by others, to be read, checked and given a manifest instead of
+    making new ones; no corpus is given then."""
     num_workers: int = 0
     """Processes; 0 means one a processor. The result does not depend on it."""
 

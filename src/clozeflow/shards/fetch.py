@@ -152,5 +152,5 @@ def damaged(
         what,
         got=None if got is None else f"{got:,} bytes",
         expected=None if wanted is None else f"{wanted:,} bytes",
-        fix="Take it back from a copy, or delete the folder and run `clozeflow shard` again.",
+        fix="Take it back from a copy, or make the shards again.",
     )

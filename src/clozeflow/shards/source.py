@@ -109,6 +109,29 @@ def decode(location: str, payloads: Sequence[bytes], seq_len: int) -> Examples:
     return _parse_any(location, payloads, seq_len) if parsed is None else parsed
 
 
+def seq_len_of(location: str, payload: bytes) -> int:
+    """How many tokens an example in serialised form has.
+
+    Raises:
+        UserError: It is no example with `input_ids`.
+    """
+    import tensorflow as tf
+    from google.protobuf.message import DecodeError
+
+    try:
+        features = tf.train.Example.FromString(payload).features.feature
+    except DecodeError:
+        features = {}
+    if "input_ids" not in features or not features["input_ids"].int64_list.value:
+        raise UserError(
+            location,
+            "holds no examples with a list of integers `input_ids`",
+            got=", ".join(sorted(features)) or "none",
+            fix="Give shards of tokenized text.",
+        )
+    return len(features["input_ids"].int64_list.value)
+
+
 def _parse_any(location: str, payloads: Sequence[bytes], seq_len: int) -> Examples:
     """The same for messages in a form that other writers may choose."""
     import tensorflow as tf
@@ -124,7 +147,11 @@ def _parse_any(location: str, payloads: Sequence[bytes], seq_len: int) -> Exampl
             f"holds no examples of {seq_len} tokens: {error.message}",
             fix="Give shards of this length, with `input_ids` and `attention_mask`.",
         ) from None
-    return (
-        parsed["input_ids"].numpy().astype(np.int32),
-        parsed["attention_mask"].numpy().astype(np.uint8),
-    )
+    input_ids, attention_mask = (parsed[name].numpy() for name in ("input_ids", "attention_mask"))
+    if (input_ids != input_ids.astype(np.int32)).any() or ((attention_mask >> 1) != 0).any():
+        raise UserError(
+            location,
+            "holds ids that are no int32, or a mask of other values than 0 and 1",
+            fix="Make the shards again.",
+        )
+    return input_ids.astype(np.int32), attention_mask.astype(np.uint8)

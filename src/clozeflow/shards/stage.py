@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from clozeflow import engine, stages, storage
-from clozeflow.artifacts import Artifact, FileEntry, Split
+from clozeflow.artifacts import Artifact, FileEntry, InputRef, Split
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import encoding, packing, page, units, writing
+from clozeflow.shards import adopt, encoding, packing, page, units, writing
 from clozeflow.shards.config import ShardConfig
 from clozeflow.shards.statistics import Statistics
 from clozeflow.shards.units import Unit
@@ -25,12 +25,19 @@ Result = Mapping[str, Any]
 
 
 def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> stages.Outcome:
-    """Makes the shards of every split of the corpus.
+    """Makes the shards of every split of the corpus, or adopts a folder of them.
 
     Raises:
         UserError: The corpus has no training documents, or the disk is full.
     """
-    corpus, tokenizer = inputs["corpus"], inputs["tokenizer"]
+    tokenizer = inputs["tokenizer"]
+    if ("corpus" in inputs) == bool(config.adopt):
+        raise UserError(
+            "--corpus", "is needed, unless --adopt is given", fix="Give one of the two."
+        )
+    if config.adopt:
+        return _adopt(config, tokenizer, output)
+    corpus = inputs["corpus"]
     special_ids = loading.special_ids(tokenizer.uri)
     todo = plan(config, corpus, tokenizer, special_ids, output)
     results = engine.run_units(
@@ -60,6 +67,20 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
             config, splits, Statistics.total(s.to_dict() for s in statistics.values())
         ),
         auxiliary=(REPORT,),
+    )
+
+
+def source_refs(config: ShardConfig) -> list[InputRef]:
+    """What the stage reads besides its inputs: the folder to adopt."""
+    return [adopt.source_ref(config.adopt)] if config.adopt else []
+
+
+def _adopt(config: ShardConfig, tokenizer: Artifact, output: str) -> stages.Outcome:
+    vocab_size = encoding.encoder(tokenizer.uri).vocab_size
+    splits = adopt.adopt(config, vocab_size, output)
+    special_ids = loading.special_ids(tokenizer.uri)
+    return stages.Outcome(
+        splits=splits, properties=_properties(config, vocab_size, special_ids, splits)
     )
 
 
