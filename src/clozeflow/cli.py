@@ -14,19 +14,8 @@ from typing import Annotated, Any
 import tyro
 
 from clozeflow.errors import UserError
+from clozeflow.evaluation.commands import Embed, Predict, Serving
 from clozeflow.stages import STAGES, Stage, run_stage
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Predict:
-    """Answers texts with a `<mask>` in them."""
-
-    texts: tyro.conf.Positional[tuple[str, ...]]
-    """Texts with one `<mask>` each."""
-    model: str
-    """Folder of the model: ours, or any that transformers opens."""
-    top_k: int = 5
-    """Answers to each text."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,8 +67,9 @@ def _stage_command(stage: Stage) -> type:
 def _run(command: Any) -> None:
     if isinstance(command, Verify):
         _verify(command)
-    elif isinstance(command, Predict):
-        _predict(command)
+    elif isinstance(command, (Predict, Embed, Serving)):
+        for line in command.lines():
+            print(line)
     else:
         _run_stage(command)
 
@@ -105,19 +95,12 @@ def _verify(command: Verify) -> None:
         print(f"{folder}: {manifest.type} is whole ({len(manifest.all_files())} files)")
 
 
-def _predict(command: Predict) -> None:
-    from clozeflow.evaluation.predict import FillMask
-
-    fill_mask = FillMask(command.model)
-    for text, answers in zip(
-        command.texts, fill_mask(command.texts, top_k=command.top_k), strict=True
-    ):
-        print(text)
-        for answer in answers:
-            print(f"  {answer.probability:6.1%}  {answer.token}")
-
-
-_OTHERS: dict[str, Callable[..., Any]] = {"predict": Predict, "verify": Verify}
+_OTHERS: dict[str, Callable[..., Any]] = {
+    "predict": Predict,
+    "embed": Embed,
+    "serving": Serving,
+    "verify": Verify,
+}
 
 
 if __name__ == "__main__":

@@ -42,6 +42,11 @@ class MaskedLanguageModel:
         """The id that stands for a missing token."""
         return int(self.tokenizer.mask_token_id)
 
+    @property
+    def pad_token_id(self) -> int:
+        """The id that stands behind the end of a shorter row."""
+        return int(self.tokenizer.pad_token_id or 0)
+
     @functools.cached_property
     def pieces(self) -> Pieces:
         """The tokenizer's vocabulary, as text."""

@@ -11,16 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from clozeflow.errors import UserError
+from clozeflow.evaluation.batching import batches_of, masked_positions, padded
 from clozeflow.evaluation.masks import around_mask, fill, spell_masks
 from clozeflow.evaluation.models import MaskedLanguageModel, open_model
 from clozeflow.evaluation.windows import Window, cut_windows
 
 Int32s = npt.NDArray[np.int32]
-
-MAX_TOKENS_PER_CALL = 8192
-"""Padding included: enough to keep a processor busy, few enough for its caches."""
-MAX_LOGITS_PER_CALL = 1 << 24
-"""64 MiB of float32."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,9 +91,9 @@ class FillMask:
     ) -> Iterator[tuple[Window, Int32s, npt.NDArray[np.float32]]]:
         """Each window with the ids and the probabilities of its masks' answers, [masks, k] each."""
         best = _best_function(candidates, min(top_k, len(candidates)))
-        pad_id = self.model.tokenizer.pad_token_id or 0
-        for batch in _batches(windows, self.model.vocab_size):
-            logits = self.model.logits_at(*_inputs(batch, pad_id))
+        for batch in batches_of(windows, self.model.vocab_size):
+            inputs = padded(batch, self.model.pad_token_id)
+            logits = self.model.logits_at(*inputs, masked_positions(batch))
             places, probabilities = (tensor.numpy() for tensor in best(logits))
             for row, window in enumerate(batch):
                 used = slice(len(window.masks))
@@ -150,37 +146,6 @@ def _ids_by_surface(model: MaskedLanguageModel) -> dict[str, int]:
     pieces = model.pieces
     ids = np.flatnonzero(pieces.is_known)[::-1].tolist()  # of equals the lowest id stays
     return {pieces.surface_text(i): i for i in ids}
-
-
-def _batches(windows: list[Window], vocab_size: int) -> Iterator[list[Window]]:
-    """Windows of similar size together, so that little of a batch is padding."""
-    batch: list[Window] = []
-    width = 0
-    for window in sorted(windows, key=lambda window: (len(window.masks), len(window.token_ids))):
-        width = max(width, len(window.token_ids))
-        num_rows = len(batch) + 1
-        num_logits = num_rows * len(window.masks) * vocab_size
-        if batch and (num_rows * width > MAX_TOKENS_PER_CALL or num_logits > MAX_LOGITS_PER_CALL):
-            yield batch
-            batch, width = [], len(window.token_ids)
-        batch.append(window)
-    if batch:
-        yield batch
-
-
-def _inputs(batch: list[Window], pad_id: int) -> tuple[Int32s, Int32s, Int32s]:
-    """The arguments of `MaskedLanguageModel.logits_at`; unused places repeat a row's first mask."""
-    width = max(len(window.token_ids) for window in batch)
-    num_masks = max(len(window.masks) for window in batch)
-    input_ids = np.full((len(batch), width), pad_id, np.int32)
-    attention_mask = np.zeros((len(batch), width), np.int32)
-    positions = np.zeros((len(batch), num_masks), np.int32)
-    for row, window in enumerate(batch):
-        input_ids[row, : len(window.token_ids)] = window.token_ids
-        attention_mask[row, : len(window.token_ids)] = 1
-        positions[row] = window.positions[0]
-        positions[row, : len(window.positions)] = window.positions
-    return input_ids, attention_mask, positions
 
 
 def _best_function(candidates: Int32s, top_k: int) -> Callable[[Any], Any]:

@@ -20,7 +20,7 @@ class Window:
     token_ids: tuple[int, ...]
     """Special tokens included."""
     positions: tuple[int, ...]
-    """Where in `token_ids` the masks are that this window answers."""
+    """Where in `token_ids` the masks are that this window answers (in `cut_parts`: the text)."""
     masks: tuple[int, ...]
     """Which masks of the text these are, from 0."""
     seen: tuple[int, int]
@@ -37,13 +37,38 @@ def cut_windows(model: MaskedLanguageModel, texts: Sequence[str]) -> Iterator[Wi
         model: Whose tokenizer, mask token and longest input count.
         texts: Texts that spell masks as the model does.
     """
+    for index, encoding in _encodings(model, texts):
+        yield from _windows_of(encoding, index, len(texts[index]), model)
+
+
+def cut_parts(model: MaskedLanguageModel, texts: Sequence[str]) -> Iterator[Window]:
+    """Texts cut into parts as long as the model takes, in order, with nothing left out.
+
+    A text of no tokens has no part.
+    """
+    for index, encoding in _encodings(model, texts):
+        before, after = _added_tokens(encoding.special_tokens_mask)
+        ids, stop = encoding.ids, len(encoding.ids) - after
+        room = model.max_tokens - before - after
+        for start in range(before, stop, room):
+            part = ids[start : min(start + room, stop)]
+            yield Window(
+                text_index=index,
+                token_ids=(*ids[:before], *part, *ids[stop:]),
+                positions=tuple(range(before, before + len(part))),
+                masks=(),
+                seen=(encoding.offsets[start][0], encoding.offsets[start + len(part) - 1][1]),
+            )
+
+
+def _encodings(model: MaskedLanguageModel, texts: Sequence[str]) -> Iterator[tuple[int, Any]]:
+    """Each text's index and its encoding, whole and with special tokens."""
     backend = model.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         encodings = backend.encode_batch(list(texts[start : start + _TEXTS_AT_ONCE]))
-        for index, encoding in enumerate(encodings, start):
-            yield from _windows_of(encoding, index, len(texts[index]), model)
+        yield from enumerate(encodings, start)
 
 
 def _windows_of(
@@ -75,6 +100,14 @@ def _windows_of(
 
 
 def _added_tokens(special_tokens_mask: Sequence[int]) -> tuple[int, int]:
-    """How many special tokens the tokenizer puts before and behind a text."""
-    is_text = [not flag for flag in special_tokens_mask]
-    return is_text.index(True), is_text[::-1].index(True)
+    """How many special tokens the tokenizer puts before and behind a text.
+
+    Of a text of no tokens all count as before it; its end is then its beginning.
+    """
+    before = 0
+    while before < len(special_tokens_mask) and special_tokens_mask[before]:
+        before += 1
+    after = 0
+    while after < len(special_tokens_mask) - before and special_tokens_mask[-1 - after]:
+        after += 1
+    return before, after

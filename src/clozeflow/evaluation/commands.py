@@ -1,0 +1,121 @@
+"""The commands that use a model: predict, embed, serving. Each says what to print.
+
+Nothing heavy is imported here: the command line reads these classes for its flags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+
+import tyro
+
+from clozeflow.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predict:
+    """Answers texts with `<mask>` or `[MASK]` in them."""
+
+    texts: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts with one or more masks each."""
+    model: str
+    """Folder of the model: ours, or any that transformers opens."""
+    file: str = ""
+    """Instead of texts: a file of them (.txt, .jsonl, .parquet), local or `gs://`."""
+    output: str = ""
+    """For a file's rows with their answers (.jsonl, .parquet); without it they are printed."""
+    text_field: str = "text"
+    """The field of a file's rows that holds the text; the others are kept."""
+    top_k: int = 5
+    """Answers to each mask."""
+    targets: tuple[str, ...] = ()
+    """Words to choose from; none for the whole vocabulary."""
+
+    def lines(self) -> Iterator[str]:
+        """Answers, and prints them or writes them to the output."""
+        if bool(self.texts) == bool(self.file):
+            raise UserError(
+                "predict", "wants texts or a --file, and not both", fix="Give one of the two."
+            )
+        yield from self._file_lines() if self.file else self._text_lines()
+
+    def _text_lines(self) -> Iterator[str]:
+        from clozeflow.evaluation.files import say_what_was_cut
+        from clozeflow.evaluation.predict import FillMask
+
+        fill_mask = FillMask(self.model)
+        found = fill_mask(self.texts, top_k=self.top_k, targets=self.targets)
+        for text, answers in zip(self.texts, found, strict=True):
+            yield text
+            num_masks = answers[-1].mask + 1
+            for answer in answers:
+                mask = f"mask {answer.mask + 1}: " if num_masks > 1 else ""
+                yield f"  {answer.probability:6.1%}  {mask}{answer.token}"
+        if said := say_what_was_cut(self.texts, found):
+            yield said
+
+    def _file_lines(self) -> Iterator[str]:
+        from clozeflow.evaluation.files import answer_rows
+        from clozeflow.evaluation.predict import FillMask
+        from clozeflow.evaluation.rows import write_rows
+
+        batches = answer_rows(
+            FillMask(self.model),
+            self.file,
+            text_field=self.text_field,
+            top_k=self.top_k,
+            targets=self.targets,
+        )
+        if self.output:
+            yield f"{self.output}: {write_rows(self.output, batches):,} rows"
+            return
+        for batch in batches:
+            for row in batch:
+                yield json.dumps(row, ensure_ascii=False, default=str)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Embed:
+    """Turns the texts of a file into vectors: mean-pooled last hidden states."""
+
+    model: str
+    """Folder of the model: ours, or any that transformers opens."""
+    file: str
+    """The texts (.txt, .jsonl, .parquet), local or `gs://`."""
+    output: str
+    """For the rows with their field `vector` (.jsonl, .parquet)."""
+    text_field: str = "text"
+    """The field of a file's rows that holds the text; the others are kept."""
+
+    def lines(self) -> Iterator[str]:
+        """Embeds, and says how many."""
+        from clozeflow.evaluation.embed import Embedder
+        from clozeflow.evaluation.files import embed_rows
+        from clozeflow.evaluation.rows import write_rows
+
+        embedder = Embedder(self.model)
+        rows = embed_rows(embedder, self.file, text_field=self.text_field)
+        count = write_rows(self.output, rows)
+        yield f"{self.output}: {count:,} rows with vectors of {embedder.hidden_size}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Serving:
+    """Writes a SavedModel that fills masks, for TensorFlow Serving."""
+
+    model: str
+    """Folder of the model: ours, or any that transformers opens."""
+    output: str
+    """Folder for the SavedModel: new or empty, local or `gs://`."""
+    top_k: int = 10
+    """Answers to each mask."""
+
+    def lines(self) -> Iterator[str]:
+        """Exports, and says how to look at the result."""
+        from clozeflow.evaluation.models import open_model
+        from clozeflow.evaluation.serving import save_for_serving
+
+        save_for_serving(open_model(self.model), self.output, top_k=self.top_k)
+        yield f"{self.output}: SavedModel; `saved_model_cli show --dir {self.output} --all`"
