@@ -168,3 +168,45 @@ def test_fingerprint_does_not_depend_on_the_folder_but_on_the_text(make_corpus):
     one, two = make_corpus("some text\n"), make_corpus("some text\n")
     assert one.manifest.fingerprint == two.manifest.fingerprint
     assert make_corpus("other text\n").manifest.fingerprint != one.manifest.fingerprint
+
+
+def test_output_in_an_object_store_has_the_same_bytes(make_corpus, speeches):
+    import fsspec
+
+    config = CorpusConfig(source=tuple(map(str, speeches[:5])), num_workers=1, keep_dropped=True)
+    target = "memory://out/corpus"
+    remote = run_stage(STAGES["corpus"], config, inputs={}, output=target)
+    local = make_corpus([str(path) for path in speeches[:5]], keep_dropped=True)
+    verify(target)
+    assert remote.fingerprint == local.manifest.fingerprint
+    memory = fsspec.filesystem("memory")
+    found = {path.removeprefix("/out/corpus/"): memory.cat(path) for path in memory.find("/out")}
+    found.pop("manifest.json")
+    assert found == local.bytes_of_files()
+
+
+def test_blank_lines_and_headings_as_wikitext_has_them(make_corpus):
+    article = (
+        " \n = Homarus gammarus = \n \n Homarus <unk> , or lobster , is big . \n \n = = Uses = = \n"
+    )
+    made = make_corpus(
+        article + " \n Some @-@ text . \n" + article.replace("gammarus", "americanus")
+    )
+    assert made.texts() == {
+        "= Homarus gammarus =",
+        "= Homarus americanus =",
+        "Homarus <unk> , or lobster , is big .",
+        "= = Uses = =",
+        "Some @-@ text .",
+    }
+    assert made.manifest.properties["num_duplicates"] == 2
+    assert made.statistics["repeated"][0]["copies"] == 2
+
+
+def test_the_report_draws_and_escapes_what_it_shows(make_corpus):
+    made = make_corpus("<script>alert(1)</script> $x_1$ 日本語 " * 3 + "\nplain text\n")
+    page = (made.folder / "report.html").read_text()
+    assert "<script>" not in page and "日本語" in page
+    assert page.count("<svg") == 4
+    report = next(file for file in made.manifest.files if file.path == "report.html")
+    assert report.auxiliary
