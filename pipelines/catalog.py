@@ -36,10 +36,10 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
             "vocab_size": 8192,
             "seq_len": 128,
             "preset": "tiny",
-            "num_train_steps": 450,
-            "global_batch_size": 32,
+            "num_train_steps": 800,
+            "global_batch_size": 16,
             "peak_learning_rate": 3e-3,
-            "warmup_steps": 45,
+            "warmup_steps": 80,
             "dropout_rate": 0.0,
             "prompts": [
                 "My fellow <mask>,",

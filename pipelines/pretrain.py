@@ -97,6 +97,7 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
                 peak_learning_rate=peak_learning_rate,
                 warmup_steps=warmup_steps,
                 masking_rate=masking_rate,
+                dropout_rate=dropout_rate,
                 seed=seed,
                 checkpoint_every_steps=checkpoint_every_steps,
                 **job,

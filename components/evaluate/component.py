@@ -20,6 +20,7 @@ def evaluate(
     baseline: dsl.Input[MaskedLM] = None,
     split: str = "validation",
     masking_rate: float = 0.15,
+    shown: str = "training",
     seed: int = 0,
     batch_size: int = 64,
     prompts: list = [],

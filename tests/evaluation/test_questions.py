@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from clozeflow.evaluation.config import Shown
 from clozeflow.evaluation.questions import cloze_rule, make_questions
 from tests.evaluation import fixtures
 
@@ -14,7 +15,9 @@ def batch(shards):
 
 @pytest.fixture(scope="module")
 def rule(opened):
-    return cloze_rule(opened.tokenizer, masking_rate=0.15, seq_len=fixtures.SEQ_LEN)
+    return cloze_rule(
+        opened.tokenizer, masking_rate=0.15, seq_len=fixtures.SEQ_LEN, shown=Shown.MASK
+    )
 
 
 def part(batch, chosen):
@@ -55,3 +58,16 @@ def test_the_rate_is_kept_and_the_seed_chooses(batch, rule, opened):
 def test_a_row_of_padding_has_no_question(batch, rule):
     empty = {**part(batch, np.array([0])), "input_ids": np.ones((1, fixtures.SEQ_LEN), np.int32)}
     assert len(make_questions(empty, rule=rule, seed=0).labels) == 0
+
+
+def test_as_in_training_most_are_masked_and_a_tenth_each_is_kept_or_replaced(batch, opened):
+    rule = cloze_rule(opened.tokenizer, masking_rate=0.15, seq_len=fixtures.SEQ_LEN)
+    shown, labels = [], []
+    for seed in range(5):
+        questions = make_questions(batch, rule=rule, seed=seed)
+        shown.append(questions.shown)
+        labels.append(questions.labels)
+    shown, labels = np.concatenate(shown), np.concatenate(labels)
+    sigma = np.sqrt(0.8 * 0.2 / len(labels))
+    assert np.mean(shown == opened.mask_token_id) == pytest.approx(0.8, abs=3 * sigma)
+    assert np.mean(shown == labels) == pytest.approx(0.1, abs=3 * sigma)

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from typing import ClassVar
 
 from clozeflow.config import StageConfig
 from clozeflow.evaluation.gate import parse_requirements
 from clozeflow.evaluation.masks import has_mask
+
+
+class Shown(enum.StrEnum):
+    """What a model sees in the place of a token that it is asked for."""
+
+    TRAINING = "training"
+    """As in training: the mask in 80 %, another token in 10 %, the token itself in 10 %."""
+    MASK = "mask"
+    """The mask, always: the harder questions, as `clozeflow predict` asks them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -20,6 +30,8 @@ class EvaluateConfig(StageConfig):
     """The split that the questions are made from."""
     masking_rate: float = 0.15
     """The share of an example's tokens that the model must restore (0 to 1)."""
+    shown: Shown = Shown.TRAINING
+    """What a model sees in the place of a token that it is asked for."""
     seed: int = 0
     """Chooses which tokens are asked for: the same for every model."""
     batch_size: int = 64

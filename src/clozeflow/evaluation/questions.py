@@ -1,9 +1,9 @@
 """Which tokens a model is asked for: frozen questions, the same for every model.
 
-A question is one token replaced by the mask token. Which tokens of a row are asked for is a
-function of `(seed, row)` and of the row's own tokens, as in training. Other than in training
-every question shows the mask alone, and not a random token in 10 % of cases and the true one in
-another 10 %: a token left in place gives its answer away, and a random one asks something else.
+Which tokens of a row are asked for is a function of `(seed, row)` and of the row's own tokens.
+What a model is shown in their place is as in training (see `config.Shown`), so that the figures
+are what training logs; a token left in place gives its answer away, which is why the figures
+are also given by what was shown.
 
 Shapes: B rows, T tokens in a row, P places for questions in a row, N questions in the batch.
 """
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from clozeflow.evaluation.config import Shown
 from clozeflow.training.masking import MaskingRule, mask_rows
 
 Int32s = npt.NDArray[np.int32]
@@ -28,7 +29,7 @@ class Questions:
     """The questions of a batch of rows: the rows with masks in them, and what was there."""
 
     input_ids: Int32s
-    """[B, T]: the tokens, the asked ones replaced by the mask token."""
+    """[B, T]: the tokens, with what is shown in the place of the asked ones."""
     attention_mask: Int32s
     """[B, T]: 0 where there is padding."""
     row_numbers: npt.NDArray[np.int64]
@@ -51,14 +52,23 @@ class Questions:
         return self.masked_positions[self.is_asked]
 
     @functools.cached_property
+    def shown(self) -> Int32s:
+        """[N]: the tokens that stand there instead, or still."""
+        return self.input_ids[self.batch_index, self.positions]
+
+    @functools.cached_property
     def batch_index(self) -> npt.NDArray[np.int64]:
         """[N]: which row of the batch each question is in."""
         return np.nonzero(self.is_asked)[0]
 
 
-def cloze_rule(tokenizer: Any, *, masking_rate: float, seq_len: int) -> MaskingRule:
-    """The rule of evaluation: every asked token is replaced by the mask token."""
+def cloze_rule(
+    tokenizer: Any, *, masking_rate: float, seq_len: int, shown: Shown = Shown.TRAINING
+) -> MaskingRule:
+    """The rule of evaluation: that of training, or the mask token in every asked token's place."""
     rule = MaskingRule.for_tokenizer(tokenizer, rate=masking_rate, seq_len=seq_len)
+    if shown is Shown.TRAINING:
+        return rule
     return dataclasses.replace(rule, mask_share=1.0, random_share=0.0)
 
 

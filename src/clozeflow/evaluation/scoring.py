@@ -41,7 +41,9 @@ def ask(
 ) -> Iterator[tuple[Questions, Answers]]:
     """The questions of the split and the model's answers, batch by batch, the last one partial."""
     seq_len = int(shards.manifest.properties["seq_len"])
-    rule = cloze_rule(model.tokenizer, masking_rate=config.masking_rate, seq_len=seq_len)
+    rule = cloze_rule(
+        model.tokenizer, masking_rate=config.masking_rate, seq_len=seq_len, shown=config.shown
+    )
     batch_size = rows_in_a_call(config.batch_size, rule.num_masked_positions * model.vocab_size)
     answer = answer_function(model)
     total = shards.manifest.splits[config.split].counts["num_examples"]

@@ -33,10 +33,17 @@ class Slicing:
     """[N]: the index in `groups` of each question."""
 
 
-def slicings(pieces: Pieces, guesses: Guesses, seq_len: int) -> tuple[Slicing, ...]:
+def slicings(
+    pieces: Pieces, guesses: Guesses, *, seq_len: int, mask_token_id: int
+) -> tuple[Slicing, ...]:
     """Every way that the report divides by."""
     frequency_group = _frequency_groups(guesses)
     return (
+        Slicing(
+            name="shown in the place of the token",
+            groups=("the mask", "another token", "the token itself"),
+            group_of=lambda questions: _shown_groups(questions, mask_token_id),
+        ),
         Slicing(
             name="token frequency (in a million training tokens)",
             groups=_frequency_names(),
@@ -63,6 +70,11 @@ def slicings(pieces: Pieces, guesses: Guesses, seq_len: int) -> tuple[Slicing, .
             group_of=lambda questions: _length_groups(questions, seq_len),
         ),
     )
+
+
+def _shown_groups(questions: Questions, mask_token_id: int) -> Groups:
+    is_mask, is_label = questions.shown == mask_token_id, questions.shown == questions.labels
+    return np.where(is_mask, 0, np.where(is_label, 2, 1)).astype(np.int64)
 
 
 def _letters(pieces: Pieces) -> Groups:

@@ -66,7 +66,7 @@ def examine(
 ) -> Tally:
     """Asks a model every question."""
     seq_len = int(shards.manifest.properties["seq_len"])
-    slices = slicings(model.pieces, guesses, seq_len)
+    slices = slicings(model.pieces, guesses, seq_len=seq_len, mask_token_id=model.mask_token_id)
     tally = Tally(model.pieces, guesses, slices, mask_token_id=model.mask_token_id)
     for questions, answers in ask(model, shards, config):
         tally.add(questions, answers)
@@ -120,6 +120,7 @@ def _description(
         "shards": shards.fingerprint,
         "split": config.split,
         "masking_rate": config.masking_rate,
+        "shown": config.shown,
         "seed": config.seed,
         "num_examples": shards.splits[config.split].counts["num_examples"],
         "most_frequent_token": model.pieces.word(guesses.most_frequent_token),
