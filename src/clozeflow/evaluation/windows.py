@@ -74,8 +74,8 @@ def _encodings(model: MaskedLanguageModel, texts: Sequence[str]) -> Iterator[tup
 def _windows_of(
     encoding: Any, text_index: int, text_length: int, model: MaskedLanguageModel
 ) -> Iterator[Window]:
-    ids = encoding.ids
-    masked = [position for position, i in enumerate(ids) if i == model.mask_token_id]
+    ids, mask_token_id = encoding.ids, model.mask_token_id
+    masked = [position for position, i in enumerate(ids) if i == mask_token_id]
     if len(ids) <= model.max_tokens:
         yield Window(
             text_index=text_index,
