@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from clozeflow.tokenizer import normalizer, vocabulary
+from clozeflow.tokenizer.config import TokenizerConfig
 from clozeflow.tokenizer.normalizer import SPACE_MARK
 from clozeflow.tokenizer.special import SPECIAL_TOKENS
 from clozeflow.tokenizer.words import WordTable
@@ -19,16 +20,17 @@ _MOST_OCCURRENCES = 20_000_000
 """Words that are fed to the trainer, repetitions included: ten seconds of it."""
 
 
-def train(words: WordTable, *, vocab_size: int, character_coverage: float) -> Tokenizer:
+def train(words: WordTable, config: TokenizerConfig) -> Tokenizer:
     """A byte-level BPE tokenizer; its pieces have ids in the order of their merges.
 
     Raises:
         UserError: The vocabulary is too small for 256 bytes.
     """
-    del character_coverage  # every byte is a piece: no character is left out
-    vocabulary.check_size(vocab_size, num_required=256, words=words, what="256 bytes")
+    vocabulary.check_size(config.vocab_size, num_required=256, words=words, what="256 bytes")
     model = train_merges(
-        _pretokens(words), vocab_size=vocab_size, alphabet=pre_tokenizers.ByteLevel.alphabet()
+        _pretokens(words),
+        vocab_size=config.vocab_size,
+        alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )
     tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizer.normalizer()

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from clozeflow.tokenizer import normalizer
+from clozeflow.tokenizer.special import SpecialIds
 
 QUALITY_BYTES = 4_000_000
 """Text that the figures are made from, at most: two seconds of encoding."""
 
 _BATCH_DOCUMENTS = 256
 _MOST_FAILURES = 10
+_MOST_UNKNOWN = 30
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,13 +41,22 @@ class Quality:
     num_tokens: int
     num_unknown: int
     """Tokens that are `<unk>`."""
-    num_pieces_used: int
-    """Pieces of the vocabulary that occur, special tokens not counted."""
+    piece_counts: np.ndarray
+    """int64 [V]: how often each piece occurs."""
     num_ordinary_pieces: int
     """Pieces of the vocabulary, special tokens not counted."""
+    num_pieces_used: int
+    """Ordinary pieces that occur."""
     num_round_trip_failures: int
+    """Documents without an unknown token that decoding does not restore."""
     failures: tuple[Failure, ...]
     """The first of them."""
+    num_characters: int
+    """Different characters."""
+    unknown_characters: Mapping[str, int]
+    """Those that the tokenizer does not know, and how often they occur, most frequent first."""
+    character_coverage: float
+    """The share of the text's characters that the tokenizer knows."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -53,49 +65,97 @@ class Quality:
             "tokens_per_byte": _ratio(self.num_tokens, self.num_bytes),
             "tokens_per_word": _ratio(self.num_tokens, self.num_words),
             "unknown_rate": _ratio(self.num_unknown, self.num_tokens),
+            "measured_character_coverage": round(self.character_coverage, 6),
             "vocabulary_used": _ratio(self.num_pieces_used, self.num_ordinary_pieces),
+            "round_trip_failures": self.num_round_trip_failures,
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Counts and rates as JSON-serialisable values."""
-        return {**dataclasses.asdict(self), **self.figures}
+        """Counts, rates and examples as JSON-serialisable values."""
+        value = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in ("piece_counts", "character_coverage")
+        }
+        return {
+            **value,
+            **self.figures,
+            "failures": [dataclasses.asdict(failure) for failure in self.failures],
+            "unknown_characters": dict(
+                itertools.islice(self.unknown_characters.items(), _MOST_UNKNOWN)
+            ),
+        }
 
 
-def measure(
-    tokenizer: Tokenizer, texts: Iterable[str], *, unk: int, special: Iterable[int]
-) -> Quality:
+class _Tally:
+    """What is added up over the documents."""
+
+    def __init__(self, tokenizer: Tokenizer, special: SpecialIds) -> None:
+        self.tokenizer, self.special = tokenizer, special
+        self.pieces = np.zeros(max(tokenizer.get_vocab().values()) + 1, np.int64)
+        self.characters: collections.Counter[str] = collections.Counter()
+        self.num_documents = self.num_bytes = self.num_words = self.num_failures = 0
+        self.failures: list[Failure] = []
+
+    def add(self, text: str, ids: list[int]) -> None:
+        """Takes in one document."""
+        clean = normalizer.normalize(text)
+        self.characters.update(clean)
+        self.num_documents += 1
+        self.num_bytes += len(clean.encode())
+        self.num_words += clean.count(" ") + bool(clean)
+        self.pieces += np.bincount(np.asarray(ids, np.int64), minlength=len(self.pieces))
+        if self.special.unk not in ids:
+            self._compare(clean, self.tokenizer.decode(ids, skip_special_tokens=False))
+
+    def _compare(self, clean: str, decoded: str) -> None:
+        if decoded != clean:
+            self.num_failures += 1
+            if self.num_failures <= _MOST_FAILURES:
+                self.failures.append(Failure(text=clean, decoded=decoded))
+
+    def unknown_characters(self) -> dict[str, int]:
+        """The characters that encode to `<unk>`, the most frequent first."""
+        by_count = sorted(self.characters.items(), key=lambda item: (-item[1], item[0]))
+        found = [(c, n) for c, n in by_count if c != " "]
+        encodings = self.tokenizer.encode_batch_fast(
+            [character for character, _ in found], add_special_tokens=False
+        )
+        return {
+            character: count
+            for (character, count), encoding in zip(found, encodings, strict=True)
+            if self.special.unk in encoding.ids
+        }
+
+
+def measure(tokenizer: Tokenizer, texts: Iterable[str], *, special: SpecialIds) -> Quality:
     """Encodes and decodes texts.
 
     Args:
         tokenizer: As `loading.load` gives it.
         texts: Documents.
-        unk: The unknown token's id.
-        special: The ids of all special tokens.
+        special: The ids of its special tokens.
     """
-    used = np.zeros(tokenizer.get_vocab_size(), np.int64)
-    totals = dict.fromkeys(("num_documents", "num_bytes", "num_words"), 0)
-    num_failures, failures = 0, []
+    tally = _Tally(tokenizer, special)
     for text, ids in _encoded(tokenizer, texts):
-        clean = normalizer.normalize(text)
-        totals["num_documents"] += 1
-        totals["num_bytes"] += len(clean.encode())
-        totals["num_words"] += len(clean.split(" "))
-        np.add.at(used, ids, 1)
-        if unk in ids:
-            continue
-        decoded = tokenizer.decode(ids, skip_special_tokens=False)
-        if decoded != clean:
-            num_failures += 1
-            failures += [Failure(text=clean, decoded=decoded)] * (num_failures <= _MOST_FAILURES)
-    ordinary = np.delete(used, list(special))
+        tally.add(text, ids)
+    ordinary = np.delete(tally.pieces, list(special.all()))
+    unknown = tally.unknown_characters()
+    num_characters = tally.characters.total() - tally.characters[" "]
     return Quality(
-        **totals,
-        num_tokens=int(used.sum()),
-        num_unknown=int(used[unk]),
+        num_documents=tally.num_documents,
+        num_bytes=tally.num_bytes,
+        num_words=tally.num_words,
+        num_tokens=int(tally.pieces.sum()),
+        num_unknown=int(tally.pieces[special.unk]),
+        piece_counts=tally.pieces,
         num_pieces_used=int(np.count_nonzero(ordinary)),
         num_ordinary_pieces=len(ordinary),
-        num_round_trip_failures=num_failures,
-        failures=tuple(failures),
+        num_round_trip_failures=tally.num_failures,
+        failures=tuple(tally.failures),
+        num_characters=len(tally.characters.keys() - {" "}),
+        unknown_characters=unknown,
+        character_coverage=1 - _ratio(sum(unknown.values()), num_characters),
     )
 
 

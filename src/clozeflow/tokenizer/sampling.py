@@ -10,6 +10,7 @@ from clozeflow.artifacts import Artifact
 from clozeflow.corpus import reader
 
 _WHOLE = 1 << 64
+_BLOCK_CHARS = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,19 @@ class Sample:
         """About `num_bytes` of a split's text (UTF-8), or all of it where there is no more."""
         there = text_bytes(corpus, split)
         return cls(seed=seed, share=min(1.0, num_bytes / there) if there else 1.0)
+
+    def blocks(self, part: str) -> Iterator[list[str]]:
+        """The same documents, in lists of about a million characters."""
+        block: list[str] = []
+        num_chars = 0
+        for text in self.texts(part):
+            block.append(text)
+            num_chars += len(text)
+            if num_chars >= _BLOCK_CHARS:
+                yield block
+                block, num_chars = [], 0
+        if block:
+            yield block
 
     def texts(self, part: str) -> Iterator[str]:
         """The documents of a part that are in the sample, in order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tokenizers import AddedToken, Tokenizer, processors
@@ -53,8 +52,3 @@ def to_transformers(tokenizer: Tokenizer, *, model_max_length: int) -> PreTraine
         padding_side="right",
         truncation_side="right",
     )
-
-
-def save(tokenizer: Tokenizer, folder: Path, *, model_max_length: int) -> None:
-    """Writes the tokenizer's files to a local folder."""
-    to_transformers(tokenizer, model_max_length=model_max_length).save_pretrained(str(folder))

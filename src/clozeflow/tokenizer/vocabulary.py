@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from clozeflow.errors import UserError
 from clozeflow.tokenizer.special import SPECIAL_TOKENS
 from clozeflow.tokenizer.words import WordTable
 
 
-def alphabet(characters: Mapping[str, int], *, coverage: float) -> list[str]:
+def alphabet(
+    characters: Mapping[str, int], *, coverage: float, spelled: Sequence[str] = ()
+) -> list[str]:
     """The most frequent characters that make up a share `coverage` of the text.
 
     The characters of the special tokens' texts are added. So every such text in a document can be
@@ -18,9 +20,10 @@ def alphabet(characters: Mapping[str, int], *, coverage: float) -> list[str]:
     Args:
         characters: How often each occurs, the most frequent first.
         coverage: From 0 to 1.
+        spelled: Other pieces whose texts it must be possible to spell.
     """
     wanted = coverage * sum(characters.values())
-    chosen, covered = set("".join(SPECIAL_TOKENS)), 0
+    chosen, covered = set("".join([*SPECIAL_TOKENS, *spelled])), 0
     for character, count in characters.items():
         if covered >= wanted:
             break

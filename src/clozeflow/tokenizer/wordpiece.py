@@ -13,6 +13,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from clozeflow.tokenizer import normalizer, vocabulary
 from clozeflow.tokenizer.bpe import train_merges
+from clozeflow.tokenizer.config import TokenizerConfig
 from clozeflow.tokenizer.normalizer import SPACE_MARK
 from clozeflow.tokenizer.special import SPECIAL_TOKENS, UNK
 from clozeflow.tokenizer.words import MAX_WORD_CHARS, WordTable
@@ -24,7 +25,7 @@ _FIRST, _LATER = 0xF0000, 0x100000
 """Two planes of private characters, for a character that begins a pre-token and one inside it."""
 
 
-def train(words: WordTable, *, vocab_size: int, character_coverage: float) -> Tokenizer:
+def train(words: WordTable, config: TokenizerConfig) -> Tokenizer:
     """A WordPiece tokenizer; its pieces have ids in the order of their merges.
 
     `tokenizers`' own WordPiece trainer numbers its alphabet in the order of a hash map, anew each
@@ -35,20 +36,20 @@ def train(words: WordTable, *, vocab_size: int, character_coverage: float) -> To
         UserError: The vocabulary is too small for the characters.
     """
     characters = [
-        *vocabulary.alphabet(words.characters, coverage=character_coverage),
+        *vocabulary.alphabet(words.characters, coverage=config.character_coverage),
         SPACE_MARK,
     ]
     vocabulary.check_size(
-        vocab_size,
+        config.vocab_size,
         num_required=2 * len(characters),
         words=words,
-        what=f"{len(characters):,} of them (--character-coverage {character_coverage}), "
+        what=f"{len(characters):,} of them (--character-coverage {config.character_coverage}), "
         "once as first and once as later in a word",
     )
     index = {character: i for i, character in enumerate(characters)}
     model = train_merges(
         _encoded_pretokens(words, index),
-        vocab_size=vocab_size,
+        vocab_size=config.vocab_size,
         alphabet=[chr(plane + i) for plane in (_FIRST, _LATER) for i in index.values()],
     )
     vocab = Tokenizer(model).get_vocab()

@@ -13,6 +13,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from clozeflow.artifacts import Artifact
 from clozeflow.corpus import reader
 from clozeflow.tokenizer.normalizer import SPACE_MARK
 from clozeflow.tokenizer.normalizer import words as split_words
+from clozeflow.tokenizer.sampling import Sample
 
 MAX_WORD_CHARS = 64
 """Longer words (text without spaces) are counted in parts: four times the longest piece."""
@@ -56,6 +58,9 @@ class WordTable:
     """Of the corpus, kept here or not."""
     num_words: int
     """Occurrences of words in the corpus, kept here or not."""
+    num_documents: int
+    num_bytes: int
+    """Of the documents that were read, in UTF-8."""
 
     @property
     def kept_share(self) -> float:
@@ -69,20 +74,24 @@ class _Unit:
     """Location of a corpus part."""
     counts: str
     """Prefix of the locations of the unit's tables."""
+    sample: Sample
 
 
-def count_words(corpus: Artifact, *, max_words: int, num_workers: int, output: str) -> WordTable:
+def count_words(
+    corpus: Artifact, *, sample: Sample, max_words: int, num_workers: int, output: str
+) -> WordTable:
     """Counts the words of the corpus's train split and keeps the most frequent ones.
 
     Args:
         corpus: The corpus.
+        sample: The documents to read.
         max_words: The most words to keep.
         num_workers: Processes (see `engine.run_units`); the result does not depend on it.
         output: The stage's output, whose work folder keeps the units' tables.
     """
     folder = storage.join(stages.work_folder(output), "words")
     units = [
-        _Unit(part=part, counts=storage.join(folder, f"{index:06d}"))
+        _Unit(part=part, counts=storage.join(folder, f"{index:06d}"), sample=sample)
         for index, part in enumerate(reader.parts(corpus, "train"))
     ]
     results = engine.run_units(
@@ -101,6 +110,8 @@ def count_words(corpus: Artifact, *, max_words: int, num_workers: int, output: s
         tables,
         max_words=max_words,
         characters=_sum_characters([result["characters"] for result in results]),
+        num_documents=sum(result["num_documents"] for result in results),
+        num_bytes=sum(result["num_bytes"] for result in results),
     )
 
 
@@ -109,13 +120,16 @@ def long_word_parts(word: str) -> list[str]:
     return _PARTS.findall(word)
 
 
-def _count_part(unit: _Unit) -> dict[str, object]:
+def _count_part(unit: _Unit) -> dict[str, Any]:
     counter: collections.Counter[str] = collections.Counter()
     characters = np.zeros(sys.maxunicode + 1, np.int64)
-    num_tables = 0
-    for text in _blocks(unit.part):
+    num_tables = num_documents = num_bytes = 0
+    for texts in unit.sample.blocks(unit.part):
+        text = " ".join(texts)
         counter.update(split_words(text))
         characters += _count_characters(text)
+        num_documents += len(texts)
+        num_bytes += len(text.encode()) - len(texts) + 1
         if len(counter) >= _SPILL_WORDS:
             _write_table(f"{unit.counts}-{num_tables:03d}.parquet", counter)
             counter.clear()
@@ -125,27 +139,16 @@ def _count_part(unit: _Unit) -> dict[str, object]:
         num_tables += 1
     return {
         "num_tables": num_tables,
-        "characters": {
-            chr(c): int(characters[c])
-            for c in np.flatnonzero(characters)
-            if split_words(chr(c))  # white space is none of them
-        },
+        "num_documents": num_documents,
+        "num_bytes": num_bytes,
+        "characters": _named(characters),
     }
 
 
-def _blocks(part: str) -> Iterator[str]:
-    """The documents of a part, joined to texts of about a million characters."""
-    texts: list[str] = []
-    num_chars = 0
-    for batch in reader.read_part(part, batch_size=256):
-        for text in batch.column(0).to_pylist():
-            texts.append(text)
-            num_chars += len(text)
-            if num_chars >= 1 << 20:
-                yield " ".join(texts)
-                texts, num_chars = [], 0
-    if texts:
-        yield " ".join(texts)
+def _named(characters: np.ndarray) -> dict[str, int]:
+    """Counts by code as counts by character, white space left out."""
+    counts = {chr(code): int(characters[code]) for code in np.flatnonzero(characters)}
+    return {character: count for character, count in counts.items() if split_words(character)}
 
 
 def _count_characters(text: str) -> np.ndarray:
@@ -177,7 +180,14 @@ def _marked(counter: Mapping[str, int]) -> Iterator[tuple[str, int]]:
             yield from ((part, count) for part in rest)
 
 
-def _merge(tables: Sequence[str], *, max_words: int, characters: dict[str, int]) -> WordTable:
+def _merge(
+    tables: Sequence[str],
+    *,
+    max_words: int,
+    characters: dict[str, int],
+    num_documents: int,
+    num_bytes: int,
+) -> WordTable:
     kept = _SCHEMA.empty_table()
     num_distinct_words = num_words = 0
     for bucket in range(_NUM_BUCKETS):
@@ -191,6 +201,8 @@ def _merge(tables: Sequence[str], *, max_words: int, characters: dict[str, int])
         characters=characters,
         num_distinct_words=num_distinct_words,
         num_words=num_words,
+        num_documents=num_documents,
+        num_bytes=num_bytes,
     )
 
 
