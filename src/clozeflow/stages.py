@@ -84,6 +84,7 @@ STAGES: Mapping[str, Stage] = {
             package="tokenizer",
             config=TokenizerConfig,
             inputs={"corpus": ArtifactType.CORPUS},
+            has_sources=True,
             output_name="tokenizer",
             output_type=ArtifactType.TOKENIZER,
         ),
