@@ -16,11 +16,17 @@ def tokenizer(
     algorithm: str = "unigram",
     vocab_size: int = 8192,
     character_coverage: float = 0.9999,
-    max_words: int = 500_000,
+    byte_fallback: bool = False,
+    corpus_sample_bytes: int = 0,
+    seed: int = 0,
+    max_words: int = 1_000_000,
     model_max_length: int = 512,
+    from_pretrained: str = "",
+    baseline: str = "",
+    max_unknown_rate: float = 1.0,
     num_workers: int = 0,
 ) -> dsl.ContainerSpec:
-    """Trains a tokenizer on the train split of a corpus and reports its quality.
+    """Trains a tokenizer on the train split of a corpus, or adopts one, and reports its quality.
 
     Args:
         corpus: The documents.
