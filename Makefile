@@ -55,10 +55,10 @@ images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|p
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target tpu --tag $(IMAGE):tpu .
 
 lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
-	$(LOCK) --extra cpu --extra sample --extra hub --extra pipelines --extra dev --output-file requirements/dev.lock
-	$(LOCK) --extra cpu --extra sample --extra hub --output-file requirements/cpu.lock
+	$(LOCK) --extra cpu --extra sample --extra hub --extra language --extra pipelines --extra dev --output-file requirements/dev.lock
+	$(LOCK) --extra cpu --extra sample --extra hub --extra language --output-file requirements/cpu.lock
 	@# tf-keras asks for plain tensorflow; two TensorFlows in one environment abort at import.
-	$(LOCK) --extra tpu --extra sample --extra hub --no-emit-package tensorflow --output-file requirements/tpu.lock
+	$(LOCK) --extra tpu --extra sample --extra hub --extra language --no-emit-package tensorflow --output-file requirements/tpu.lock
 	echo uv | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --quiet --output-file requirements/uv.lock
 
