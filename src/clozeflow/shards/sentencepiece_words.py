@@ -28,6 +28,8 @@ from clozeflow.tokenizer.normalizer import SPACE_MARK
 
 _LARGEST_EXACT = 2.0**24
 """Whole numbers up to this are exact in float32; so are sums up to this many score steps."""
+HIDDEN = "\x01"
+"""Stands before pieces that no text may match: cleaned documents have no control characters."""
 _SMALLEST_STEP = 2.0**-12
 _GROUP_CHARS = 256
 _NUM_CODE_POINTS = 0x110000
@@ -70,6 +72,7 @@ class SentencePieceWords:
         scores = dict(model["vocab"])
         special = {token["content"] for token in definition["added_tokens"]}
         special.add(model["vocab"][model["unk_id"]][0])
+        special |= {piece for piece in scores if piece.startswith(HIDDEN)}
         ordinary = scores.keys() - special
         return (
             len(scores) == len(model["vocab"])

@@ -102,7 +102,8 @@ def _train_scores(pairs: list[tuple[str, int]], num_pieces: int) -> dict[str, fl
         model = _run_sentencepiece(pairs, num_pieces, seeds_file)
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     return {
-        processor.id_to_piece(i): processor.get_score(i) for i in range(1, processor.vocab_size())
+        processor.id_to_piece(i): round(processor.get_score(i) / SCORE_STEP) * SCORE_STEP
+        for i in range(1, processor.vocab_size())
     }
 
 
