@@ -1,4 +1,4 @@
-"""`python -m pipelines`: run a pipeline here, and ask where an artifact came from."""
+"""`python -m pipelines`: run a pipeline here or on Vertex AI; ask where an artifact came from."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import argparse
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clozeflow.errors import UserError
+from pipelines.vertex_commands import add_commands, add_place, chosen_place
+
+if TYPE_CHECKING:
+    from pipelines.lineage import Graph
 
 
 def main() -> None:
@@ -28,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands)
     _add_lineage(commands)
+    add_commands(commands)
     return parser
 
 
@@ -50,8 +56,14 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
 
 def _add_lineage(commands: argparse._SubParsersAction) -> None:
     lineage = commands.add_parser("lineage", help="show what an artifact was made of")
-    lineage.add_argument("path", help="folder of an artifact or of a run")
+    lineage.add_argument(
+        "path", help="folder of an artifact or of a run; with --project, a job too"
+    )
     lineage.add_argument("--html", type=Path, metavar="FILE", help="draw it as a web page too")
+    lineage.add_argument("--downstream", action="store_true", help="what was made of it, instead")
+    lineage.add_argument("--within", type=Path, help="folder of runs that --downstream looks in")
+    lineage.add_argument("--diff", metavar="PATH", help="say what differs from another's history")
+    add_place(lineage, required=False)
     lineage.set_defaults(command=_lineage)
 
 
@@ -73,14 +85,30 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _lineage(options: argparse.Namespace) -> None:
-    from pipelines.lineage import trace
+    from pipelines.lineage_diff import differences
     from pipelines.lineage_view import to_html, to_tree
 
-    graph = trace(options.path)
+    graph = _trace(options, options.path)
+    if options.diff:
+        found = differences(graph, _trace(options, options.diff))
+        print("\n".join(map(str, found)) or "The two have the same history.")
+        return
     print(to_tree(graph))
     if options.html:
         options.html.write_text(to_html(graph), encoding="utf-8")
         print(f"\nDrawn in {options.html}")
+
+
+def _trace(options: argparse.Namespace, path: str) -> Graph:
+    """The graph from manifests, or from Vertex ML Metadata where a project is given."""
+    if options.project:
+        from pipelines.lineage_vertex import downstream_vertex, trace_vertex
+
+        ask = downstream_vertex if options.downstream else trace_vertex
+        return ask(chosen_place(options), path)
+    from pipelines.lineage import downstream, trace
+
+    return downstream(path, options.within) if options.downstream else trace(path)
 
 
 if __name__ == "__main__":

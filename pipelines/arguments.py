@@ -157,13 +157,21 @@ def stage_tasks(
 
 def stage_of(spec: Spec, component: Mapping[str, Any]) -> str | None:
     """The stage that a component runs, if it is one of ours, also wrapped as a custom job."""
-    executor = spec["deploymentSpec"]["executors"][component["executorLabel"]]
-    parameters = component.get("inputDefinitions", {}).get("parameters", {})
-    pools = parameters.get("worker_pool_specs", {}).get("defaultValue")
-    container = pools[0]["container_spec"] if pools else executor.get("container", {})
+    container = container_of(spec, component)
     command = [*container.get("command", []), *container.get("args", [])]
     name = command[1] if command[:1] == ["clozeflow-component"] else None
     return name if name in STAGES else None
+
+
+def container_of(spec: Spec, component: Mapping[str, Any]) -> dict[str, Any]:
+    """A component's image, command and arguments: the job's own where it is a custom job."""
+    parameters = component.get("inputDefinitions", {}).get("parameters", {})
+    pools = parameters.get("worker_pool_specs", {}).get("defaultValue")
+    if pools:
+        container = pools[0]["container_spec"]
+        return {**container, "image": container["image_uri"]}
+    executor = spec["deploymentSpec"]["executors"][component["executorLabel"]]
+    return executor.get("container", {})
 
 
 def _settings(

@@ -178,10 +178,14 @@ def _tpu_variant(options: argparse.Namespace) -> Variant:
 def _job_options(options: argparse.Namespace) -> "JobOptions":
     from pipelines.tpu import JobOptions
 
-    settings = {
-        field.name: getattr(options, field.name) for field in dataclasses.fields(JobOptions)
-    }
+    names = [field.name for field in dataclasses.fields(JobOptions)]
+    settings = {name: getattr(options, name) for name in names}
+    return JobOptions(**{**settings, "labels": chosen_labels(options)})
+
+
+def chosen_labels(options: argparse.Namespace) -> dict[str, str]:
+    """The labels of a command line."""
     labels = [label.partition("=") for label in options.labels]
     if not all(equals for _, equals, _ in labels):
         raise UserError("--labels", "are KEY=VALUE", got=options.labels, fix="Write KEY=VALUE.")
-    return JobOptions(**{**settings, "labels": {key: value for key, _, value in labels}})
+    return {key: value for key, _, value in labels}

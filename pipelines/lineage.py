@@ -95,7 +95,22 @@ def _trace_run(run: Path) -> Graph:
     roots = tuple(f for f in known.folders if f not in used)
     if not roots:
         raise UserError(run, "holds no finished artifact", fix="Let the run finish first.")
-    return Graph(roots=roots, nodes=nodes)
+    return below(Graph(roots=roots, nodes=nodes))
+
+
+def below(graph: Graph) -> Graph:
+    """The part of a graph that its roots were made of, in the order of a walk from them."""
+    found: dict[str, Node] = {}
+
+    def visit(fingerprint: str) -> None:
+        if fingerprint not in found:
+            found[fingerprint] = graph.nodes[fingerprint]
+            for edge in graph.nodes[fingerprint].inputs:
+                visit(edge.fingerprint)
+
+    for root in graph.roots:
+        visit(root)
+    return Graph(roots=graph.roots, nodes=found)
 
 
 def _run_folder(path: Path) -> Path:
@@ -194,11 +209,61 @@ def _node(manifest: Manifest, uri: str, known: _Known) -> Node:
         settings=manifest.config,
         facts={**counts, **manifest.properties},
         metrics=manifest.metrics,
-        made_by={
-            "clozeflow": manifest.clozeflow,
-            "code": short(manifest.code),
-            "created": manifest.created,
-            **{key: record[key] for key in ("image", "started", "ended") if key in record},
-        },
+        made_by=maker(manifest.clozeflow, manifest.code, manifest.created, record),
         inputs=tuple(Edge(name=i.name, fingerprint=i.fingerprint) for i in manifest.inputs),
     )
+
+
+def maker(clozeflow: str, code: str, created: str, task: Mapping[str, Any]) -> dict[str, Any]:
+    """What made an artifact: code version and time, and what is known of the task."""
+    return {
+        "clozeflow": clozeflow,
+        "code": short(code),
+        "created": created,
+        **{key: task[key] for key in ("image", "started", "ended") if task.get(key)},
+    }
+
+
+def downstream(path: str, within: Path | None = None) -> Graph:
+    """What was made of an artifact: the graph with its edges turned round.
+
+    Args:
+        path: The artifact's folder.
+        within: The folder of runs to look in; by default the one that the artifact's run is in.
+
+    Raises:
+        UserError: There is no artifact, or no run around it and no folder given.
+    """
+    root = artifacts.read_manifest(path).fingerprint
+    runs = within or _runs_around(path)
+    nodes: dict[str, Node] = {}
+    for run in sorted(place.parent for place in runs.glob(f"*/{RUN_FILE}")):
+        known = _Known.of_run(run)
+        for folder in known.folders.values():
+            _visit(artifacts.read_manifest(folder), folder, known, nodes)
+    return turned(Graph(roots=(root,), nodes=nodes))
+
+
+def _runs_around(path: str) -> Path:
+    parents = [] if storage.is_remote(path) else Path(path).resolve().parents
+    run = next((parent for parent in parents if (parent / RUN_FILE).is_file()), None)
+    if run is None:
+        raise UserError(path, "stands in no run's folder", fix="Give --within FOLDER-OF-RUNS.")
+    return run.parent
+
+
+def turned(graph: Graph) -> Graph:
+    """The part of a graph that was made of its roots, with edges from an artifact to its uses."""
+    uses: dict[str, list[Edge]] = {}
+    for node in graph.nodes.values():
+        for edge in node.inputs:
+            uses.setdefault(edge.fingerprint, []).append(
+                Edge(name=f"used as {edge.name}", fingerprint=node.fingerprint)
+            )
+    found, todo = dict[str, Node](), list(graph.roots)
+    while todo:
+        fingerprint = todo.pop()
+        edges = tuple(uses.get(fingerprint, ()))
+        found[fingerprint] = dataclasses.replace(graph.nodes[fingerprint], inputs=edges)
+        todo += [edge.fingerprint for edge in edges if edge.fingerprint not in found]
+    return Graph(roots=graph.roots, nodes=found)

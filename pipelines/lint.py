@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 
-from clozeflow.slices import SLICES, Generation
+from clozeflow.slices import SLICES, Generation, Slice
 from pipelines.arguments import Spec, spec_of
 
 EXECUTOR_INPUT = "{{$}}"
@@ -60,7 +60,7 @@ def _inputs(component: Mapping[str, Any]) -> Mapping[str, Any]:
     return component.get("inputDefinitions", {}).get("parameters", {})
 
 
-def _jobs(spec: Spec) -> Iterator[tuple[str, Mapping[str, Any], list[dict[str, Any]]]]:
+def jobs(spec: Spec) -> Iterator[tuple[str, Mapping[str, Any], list[dict[str, Any]]]]:
     """Name, definition and worker pools of every component that is a custom job."""
     for name, component, _ in _components(spec):
         pools = _inputs(component).get("worker_pool_specs", {}).get("defaultValue")
@@ -75,7 +75,7 @@ def _tasks(spec: Spec) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _second_document(documents: Sequence[Any]) -> Iterator[Finding]:
-    if len(documents) > 1 and any(True for _ in _jobs(documents[0])):
+    if len(documents) > 1 and any(True for _ in jobs(documents[0])):
         yield Finding(
             where="pipeline",
             what="has settings for Kubernetes, and Vertex AI refuses the second document",
@@ -86,7 +86,7 @@ def _second_document(documents: Sequence[Any]) -> Iterator[Finding]:
 def _executor_input(spec: Spec) -> Iterator[Finding]:
     """Only an argument equal to `{{$}}` is escaped inside a custom job's payload."""
     places = [(name, [c]) for name, _, c in _components(spec)]
-    places += [(name, [pool["container_spec"] for pool in pools]) for name, _, pools in _jobs(spec)]
+    places += [(name, [pool["container_spec"] for pool in pools]) for name, _, pools in jobs(spec)]
     for name, containers in places:
         for container in containers:
             for word in [*container.get("command", []), *container.get("args", [])]:
@@ -109,7 +109,7 @@ _FIELD_VALUES = {
 def _overridden_fields(spec: Spec) -> Iterator[Finding]:
     """An input of the wrapped component's that bears a field's name replaces its definition."""
     (own,) = spec_of(CustomTrainingJobOp)["components"].values()
-    for name, component, _ in _jobs(spec):
+    for name, component, _ in jobs(spec):
         for field, definition in _inputs(own).items():
             found = _inputs(component).get(field, {})
             pattern = _FIELD_VALUES.get(field, r"(?s).*")
@@ -123,7 +123,7 @@ def _overridden_fields(spec: Spec) -> Iterator[Finding]:
 
 
 def _raw_placeholders(spec: Spec) -> Iterator[Finding]:
-    for name, _, pools in _jobs(spec):
+    for name, _, pools in jobs(spec):
         text = json.dumps(pools)
         text = text.replace('\\"', '"')
         if any(word in text for word in _RAW_PLACEHOLDERS):
@@ -135,10 +135,10 @@ def _raw_placeholders(spec: Spec) -> Iterator[Finding]:
 
 
 def _launcher_settings(spec: Spec) -> Iterator[Finding]:
-    jobs = {name for name, _, _ in _jobs(spec)}
+    names = {name for name, _, _ in jobs(spec)}
     for name, _, container in _components(spec):
         changed = sorted({"resources", "env"} & set(container))
-        if name in jobs and changed:
+        if name in names and changed:
             yield Finding(
                 where=f"component {name}",
                 what=f"{' and '.join(changed)} of the task change the launcher, not the job",
@@ -147,7 +147,7 @@ def _launcher_settings(spec: Spec) -> Iterator[Finding]:
 
 
 def _worker_pools(spec: Spec) -> Iterator[Finding]:
-    for name, _, pools in _jobs(spec):
+    for name, _, pools in jobs(spec):
         is_tpu = any(_is_tpu(pool["machine_spec"]) for pool in pools)
         if is_tpu and (len(pools) > 1 or int(pools[0]["replica_count"]) != 1):
             yield Finding(
@@ -163,19 +163,17 @@ def _is_tpu(machine: Mapping[str, Any]) -> bool:
 
 
 def _machines(spec: Spec) -> Iterator[Finding]:
-    for name, _, pools in _jobs(spec):
+    for name, _, pools in jobs(spec):
         for pool in pools:
             machine = pool["machine_spec"]
-            if not _is_tpu(machine):
-                continue
-            same = [tpu for tpu in SLICES.values() if _describes(tpu, machine)]
-            if not same:
+            tpu = slice_of(machine)
+            if _is_tpu(machine) and tpu is None:
                 yield Finding(
                     where=f"component {name}",
                     what=f"no slice is asked for by {json.dumps(machine, sort_keys=True)}",
                     cure=f"Machines and topologies that go together: {_offers(machine)}.",
                 )
-            elif same[0].num_hosts > 1 and pool["container_spec"].get("command"):
+            elif tpu and tpu.num_hosts > 1 and pool["container_spec"].get("command"):
                 yield Finding(
                     where=f"component {name}",
                     what="a command hides the entry point of the pod image",
@@ -183,13 +181,18 @@ def _machines(spec: Spec) -> Iterator[Finding]:
                 )
 
 
-def _describes(tpu: Any, machine: Mapping[str, Any]) -> bool:
-    return (
-        tpu.machine_type == machine["machine_type"]
-        and tpu.topology == machine.get("tpu_topology", "")
-        and tpu.accelerator_type == machine.get("accelerator_type", "")
-        and tpu.accelerator_count == int(machine.get("accelerator_count", 0))
+def slice_of(machine: Mapping[str, Any]) -> Slice | None:
+    """The slice that a job's machine is asked for by."""
+    asked = (
+        machine["machine_type"],
+        machine.get("tpu_topology", ""),
+        machine.get("accelerator_type", ""),
+        int(machine.get("accelerator_count", 0)),
     )
+    for tpu in SLICES.values():
+        if asked == (tpu.machine_type, tpu.topology, tpu.accelerator_type, tpu.accelerator_count):
+            return tpu
+    return None
 
 
 def _offers(machine: Mapping[str, Any]) -> str:
@@ -201,7 +204,7 @@ def _offers(machine: Mapping[str, Any]) -> str:
 
 
 def _unsupported(spec: Spec) -> Iterator[Finding]:
-    for name, _, pools in _jobs(spec):
+    for name, _, pools in jobs(spec):
         if any(pool["machine_spec"]["machine_type"].startswith("ct6e") for pool in pools):
             yield Finding(
                 where=f"component {name}",
@@ -211,7 +214,7 @@ def _unsupported(spec: Spec) -> Iterator[Finding]:
 
 
 def _tensorboard(spec: Spec) -> Iterator[Finding]:
-    for name, component, _ in _jobs(spec):
+    for name, component, _ in jobs(spec):
         values = {field: d.get("defaultValue") for field, d in _inputs(component).items()}
         if values.get("tensorboard") and not values.get("service_account"):
             yield Finding(
@@ -222,10 +225,10 @@ def _tensorboard(spec: Spec) -> Iterator[Finding]:
 
 
 def _project_and_location(spec: Spec) -> Iterator[Finding]:
-    jobs = {f"comp-{name}" for name, _, _ in _jobs(spec)}
+    names = {f"comp-{name}" for name, _, _ in jobs(spec)}
     for name, task in _tasks(spec):
         given = task.get("inputs", {}).get("parameters", {})
-        if task["componentRef"]["name"] in jobs and not {"project", "location"} <= set(given):
+        if task["componentRef"]["name"] in names and not {"project", "location"} <= set(given):
             yield Finding(
                 where=f"task {name}",
                 what="a custom job without its project and location relies on placeholders",
@@ -238,7 +241,7 @@ _MUTABLE = "a tag can come to mean another image, and cached results would not k
 
 def _mutable_images(spec: Spec) -> Iterator[Finding]:
     found = {container["image"]: name for name, _, container in _components(spec)}
-    for name, _, pools in _jobs(spec):
+    for name, _, pools in jobs(spec):
         found |= {pool["container_spec"]["image_uri"]: name for pool in pools}
     for image, name in sorted(found.items()):
         # Google's launcher is named by its version in the component that the library makes.
@@ -254,9 +257,9 @@ def _mutable_images(spec: Spec) -> Iterator[Finding]:
 
 
 def _cached_training(spec: Spec) -> Iterator[Finding]:
-    jobs = {f"comp-{name}" for name, _, _ in _jobs(spec)}
+    names = {f"comp-{name}" for name, _, _ in jobs(spec)}
     for name, task in _tasks(spec):
-        if task["componentRef"]["name"] in jobs and task.get("cachingOptions", {}).get(
+        if task["componentRef"]["name"] in names and task.get("cachingOptions", {}).get(
             "enableCache"
         ):
             yield Finding(

@@ -4,6 +4,7 @@ import contextlib
 import enum
 import io
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -134,4 +135,6 @@ def _failure(tasks: TaskRunner, folder: RunFolder, error: Exception) -> TaskFail
 
 
 def _exit_words(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "killed from outside: often for want of memory"
     return f"killed by signal {-code}" if code < 0 else f"exit code {code}"

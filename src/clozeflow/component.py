@@ -8,6 +8,7 @@ the executor output carries each artifact's metadata, which Vertex ML Metadata s
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import sys
@@ -168,6 +169,10 @@ def _fill_extra_output(
 
 
 def _metadata(manifest: Manifest) -> dict[str, Any]:
+    """What is known of an artifact, flat: numbers and strings, that a metadata store can search.
+
+    Settings and inputs are JSON: lineage can be read from the store alone, with no file opened.
+    """
     counts = {
         f"{split}_{name}": value
         for split, content in manifest.splits.items()
@@ -176,7 +181,13 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
     return {
         "type": manifest.type,
         "fingerprint": manifest.fingerprint,
+        "stage": manifest.stage,
         "clozeflow": manifest.clozeflow,
+        "code": manifest.code,
+        "created": manifest.created,
+        "settings": json.dumps(dict(manifest.config)),
+        "inputs": json.dumps([dataclasses.asdict(ref) for ref in manifest.inputs]),
+        "metric_names": json.dumps(list(manifest.metrics)),
         **counts,
         **manifest.properties,
         **manifest.metrics,

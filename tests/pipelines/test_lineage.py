@@ -11,7 +11,8 @@ import pytest
 from clozeflow import artifacts, storage
 from clozeflow.artifacts import ArtifactType, InputRef, Manifest
 from clozeflow.errors import UserError
-from pipelines.lineage import State, short, trace
+from pipelines.lineage import State, downstream, short, trace
+from pipelines.lineage_diff import differences
 from pipelines.lineage_view import to_html, to_tree
 
 
@@ -160,3 +161,58 @@ def test_the_page_stands_alone_and_escapes_what_it_shows(run):
     assert page.tags.count("rect") == 4
     assert page.tags.count("path") == 4
     assert not re.search(r"url\(|@import", to_html(trace(str(run))))
+
+
+def second_run(run, **settings):
+    """Another run of the same corpus, with another tokenizer."""
+    folder = run.parent / "pretrain-002"
+    corpus = run / "corpus" / "corpus"
+    corpus_ref = ref("corpus", artifacts.read_manifest(str(corpus)), corpus)
+    place = folder / "tokenizer" / "tokenizer"
+    tokenizer = write(place, ArtifactType.TOKENIZER, corpus_ref, **settings)
+    refs = (corpus_ref, ref("tokenizer", tokenizer, place))
+    write(folder / "shards" / "shards", ArtifactType.SHARDS, *refs, seq_len=128)
+    (folder / "record").mkdir()
+    (folder / "run.json").write_text("{}")
+    return folder
+
+
+def test_downstream_finds_what_was_made_in_every_run(run):
+    other = second_run(run, vocab_size=99)
+    graph = downstream(str(run / "corpus" / "corpus"))
+    shards = {fingerprint(run), fingerprint(other)}
+    assert graph.roots == (fingerprint(run, "corpus"),)
+    assert {n.fingerprint for n in graph.nodes.values() if n.stage == "shards"} == shards
+    assert all(node.state is not State.SOURCE for node in graph.nodes.values())
+    assert "used as corpus" in to_tree(graph)
+    assert downstream(str(run / "shards" / "shards")).nodes.keys() == {fingerprint(run)}
+
+
+def test_downstream_of_a_lone_folder_wants_a_place_to_look(run, tmp_path):
+    lone = tmp_path / "lone"
+    shutil.copytree(run / "corpus" / "corpus", lone)
+    with pytest.raises(UserError, match="--within"):
+        downstream(str(lone))
+    assert len(downstream(str(lone), run.parent).nodes) == 3
+
+
+def test_a_difference_is_named_down_to_the_setting(run):
+    other = second_run(run, vocab_size=99)
+    found = differences(trace(str(run)), trace(str(other)))
+    assert [str(difference) for difference in found] == [
+        "clozeflow.Shards < tokenizer: setting vocab_size: 8192 / 99",
+        "clozeflow.Shards: made by image: clozeflow:cpu / (not there)",
+    ]
+    assert differences(trace(str(run)), trace(str(run))) == []
+
+
+def test_other_data_is_a_difference_of_sources(tmp_path):
+    folders = {}
+    for name, data in (("a", "sha256:1"), ("b", "sha256:2")):
+        source = InputRef(name="text", type="source", fingerprint=data, uri=f"{name}.txt")
+        folders[name] = tmp_path / name
+        write(folders[name], ArtifactType.CORPUS, source)
+    found = differences(trace(str(folders["a"])), trace(str(folders["b"])))
+    assert [str(difference) for difference in found] == [
+        "clozeflow.Corpus < text: source: a.txt (1) / b.txt (2)"
+    ]
