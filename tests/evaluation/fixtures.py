@@ -10,6 +10,9 @@ from transformers import RobertaConfig, TFAutoModelForMaskedLM
 
 from clozeflow import artifacts
 from clozeflow.artifacts import Artifact, ArtifactType, InputRef, Manifest
+from clozeflow.evaluation.config import Shown
+from clozeflow.evaluation.models import MaskedLanguageModel
+from clozeflow.evaluation.questions import Rule
 from clozeflow.shards.source import Source
 from clozeflow.stages import STAGES, run_stage
 
@@ -117,3 +120,13 @@ def rows(shards: Artifact, split: str) -> dict[str, np.ndarray]:
         "attention_mask": attention_mask.astype(np.int32),
         "row": np.arange(len(input_ids)),
     }
+
+
+def rule_of(model: MaskedLanguageModel, shown: Shown) -> Rule:
+    """How the evaluate stage asks a model by default, but for what is shown."""
+    return Rule(
+        masking_rate=0.15,
+        shown=shown,
+        mask_token_id=model.mask_token_id,
+        is_ordinary=model.pieces.is_ordinary,
+    )

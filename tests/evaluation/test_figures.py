@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
+from clozeflow.evaluation.config import Shown
 from clozeflow.evaluation.figures import COLUMNS, figures_of
-from clozeflow.evaluation.questions import cloze_rule, make_questions
+from clozeflow.evaluation.questions import make_questions
 from tests.evaluation import fixtures
 
 
 def asked(shards, opened):
     """The questions of the validation split, all at once, and the whole model's logits."""
     batch = fixtures.rows(shards, "validation")
-    rule = cloze_rule(opened.tokenizer, masking_rate=0.15, seq_len=fixtures.SEQ_LEN)
-    questions = make_questions(batch, rule=rule, seed=0)
+    questions = make_questions(batch, rule=fixtures.rule_of(opened, Shown.TRAINING), seed=0)
     output = opened.network(questions.input_ids, attention_mask=questions.attention_mask)
     logits = output.logits.numpy().astype(np.float64)
     return questions.labels, logits[questions.batch_index, questions.positions]
@@ -91,7 +91,7 @@ def test_a_model_that_knows_only_frequencies_scores_like_the_guesses(shards, tok
 def test_slices_are_divisions_of_the_whole(evaluation):
     results = fixtures.results_of(evaluation)
     names = [slicing["name"] for slicing in results["slices"]]
-    assert len(names) == len(set(names)) == 5
+    assert len(names) == len(set(names)) == 6
     for slicing in results["slices"]:
         groups = slicing["groups"]
         sizes = [group["num_questions"] for group in groups]
@@ -102,7 +102,7 @@ def test_slices_are_divisions_of_the_whole(evaluation):
 
 
 def test_rarer_tokens_are_in_rarer_slices(evaluation):
-    by_frequency = fixtures.results_of(evaluation)["slices"][0]["groups"]
+    by_frequency = fixtures.results_of(evaluation)["slices"][1]["groups"]
     losses = [group["unigram_loss"] for group in by_frequency]
     assert len(losses) >= 3
     assert losses == sorted(losses, reverse=True)
@@ -114,7 +114,7 @@ def test_one_slice_computed_again(evaluation, shards, opened):
         [name.startswith("▁") for name in opened.tokenizer.convert_ids_to_tokens(labels)]
     )
     nats = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(labels)), labels]
-    words = fixtures.results_of(evaluation)["slices"][1]["groups"]
+    words = fixtures.results_of(evaluation)["slices"][2]["groups"]
     assert [group["group"] for group in words] == ["begins a word", "inside a word"]
     assert words[0]["num_questions"] == starts.sum()
     assert words[0]["loss"] == pytest.approx(nats[starts].mean(), abs=1e-5)
@@ -172,3 +172,9 @@ def test_neighbours_are_by_cosine(evaluation, opened):
         assert found == sorted(found, reverse=True)
         assert all(np.abs(cosines - cosine).min() < 1e-4 for cosine in found)
         assert found[0] <= cosines.max() + 1e-4
+
+
+def test_a_model_that_learned_nothing_is_no_better_than_the_guesses(evaluation):
+    figures = fixtures.results_of(evaluation)["figures"]
+    assert figures["loss"] > figures["unigram_loss"]
+    assert figures["masked_accuracy"] <= figures["most_frequent_token_accuracy"]

@@ -6,8 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clozeflow.evaluation import pictures
+from clozeflow.evaluation.config import Shown
 from clozeflow.evaluation.gate import FIGURES
 from clozeflow.report import Report, format_number
+
+_SHOWN = {
+    Shown.TRAINING: "As in training, the model was shown the mask in the place of 80 % of them, "
+    "another token for 10 %, and the token itself for 10 %: the slices below tell these apart.",
+    Shown.MASK: "The model was shown the mask in the place of each of them.",
+}
 
 Results = Mapping[str, Any]
 Curve = Sequence[Mapping[str, Any]]
@@ -64,8 +71,8 @@ def _add_curves(page: Report, results: Results, curve: Curve) -> None:
     )
     page.figure(
         pictures.curve(curve, "masked_accuracy", results, against="most_frequent_token_accuracy"),
-        "Masked accuracy on the training batches (where a tenth of the questions shows the true "
-        "token), the accuracy here, and that of always answering the most frequent token.",
+        "Masked accuracy on the training batches, the accuracy here, and that of always answering "
+        "the most frequent token.",
     )
 
 
@@ -94,7 +101,7 @@ def _about_questions(results: Results) -> str:
     return (
         f"{results['num_questions']:,} questions in {results['num_examples']:,} examples of the "
         f"{results['split']} split: {results['masking_rate']:.0%} of each example's tokens, chosen "
-        f"by seed {results['seed']}, each replaced by the mask token. The guesses were counted on "
+        f"by seed {results['seed']}. {_SHOWN[results['shown']]} The guesses were counted on "
         f"{results['guesses_counted_tokens']:,} tokens of the {results['guesses_counted_on']} "
         f"split. Intervals are of resampled examples."
     )

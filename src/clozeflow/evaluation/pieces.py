@@ -32,6 +32,11 @@ class Pieces:
     is_known: npt.NDArray[np.bool_]
 
     @functools.cached_property
+    def is_ordinary(self) -> npt.NDArray[np.bool_]:
+        """[V]: whether the piece is of the vocabulary and no special token."""
+        return self.is_known & ~self.is_special
+
+    @functools.cached_property
     def num_bytes(self) -> npt.NDArray[np.int64]:
         """[V]: how many bytes of text each piece stands for."""
         return np.array([len(surface) for surface in self.surfaces], dtype=np.int64)

@@ -14,7 +14,7 @@ from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.evaluation.config import EvaluateConfig
 from clozeflow.evaluation.models import MaskedLanguageModel
-from clozeflow.evaluation.questions import Questions, cloze_rule, make_questions
+from clozeflow.evaluation.questions import Questions, Rule, make_questions
 from clozeflow.progress import progress
 from clozeflow.shards.reader import eval_batches
 
@@ -41,10 +41,13 @@ def ask(
 ) -> Iterator[tuple[Questions, Answers]]:
     """The questions of the split and the model's answers, batch by batch, the last one partial."""
     seq_len = int(shards.manifest.properties["seq_len"])
-    rule = cloze_rule(
-        model.tokenizer, masking_rate=config.masking_rate, seq_len=seq_len, shown=config.shown
+    rule = Rule(
+        masking_rate=config.masking_rate,
+        shown=config.shown,
+        mask_token_id=model.mask_token_id,
+        is_ordinary=model.pieces.is_ordinary,
     )
-    batch_size = rows_in_a_call(config.batch_size, rule.num_masked_positions * model.vocab_size)
+    batch_size = rows_in_a_call(config.batch_size, rule.num_places(seq_len) * model.vocab_size)
     answer = answer_function(model)
     total = shards.manifest.splits[config.split].counts["num_examples"]
     with progress(total=total, description="questions", unit="row") as bar:

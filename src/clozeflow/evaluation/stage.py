@@ -39,9 +39,7 @@ def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> 
     shards = inputs["shards"]
     model = _open(inputs["model"], shards)
     guesses = count_guesses(
-        shards,
-        evaluated_split=config.split,
-        is_candidate=model.pieces.is_known & ~model.pieces.is_special,
+        shards, evaluated_split=config.split, is_candidate=model.pieces.is_ordinary
     )
     tally = examine(model, shards, config, guesses)
     comparison = _compare(tally, inputs.get("baseline"), shards, config, guesses)
