@@ -69,7 +69,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk(corpus, tokenizer, small_disk):
     ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(450 * 1024))
+    ballast.write_bytes(bytes(560 * 1024))
     call = command(corpus, tokenizer, small_disk / "made")
     full = subprocess.run(call, capture_output=True, text=True, check=False)
     assert full.returncode == 2
@@ -85,7 +85,7 @@ def test_a_full_disk(corpus, tokenizer, small_disk):
 
 
 def test_a_full_disk_leaves_no_temporary_files(corpus, tokenizer, small_disk):
-    (small_disk / "ballast").write_bytes(bytes(450 * 1024))
+    (small_disk / "ballast").write_bytes(bytes(560 * 1024))
     subprocess.run(command(corpus, tokenizer, small_disk / "made"), check=False)
     assert not list(small_disk.rglob(f"{storage.TEMPORARY_PREFIX}*"))
 
