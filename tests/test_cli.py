@@ -58,36 +58,3 @@ def test_wrong_value_names_the_flag(tmp_path):
     assert result.returncode == 2
     assert "--seq-len" in result.stderr
     assert "Traceback" not in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("--require a --require b", "--require a b"),
-        ("--require a c --seed 3 --require=b --output o", "--require a c b --seed 3 --output o"),
-        ("--prompts p --require=a --prompts q --require b", "--prompts p q --require a b"),
-        ("--output o --seed 1 --seed 2", "--output o --seed 1 --seed 2"),
-        ("evaluate --model m", "evaluate --model m"),
-    ],
-)
-def test_a_repeated_flag_of_several_values_loses_none(given, expected):
-    assert cli.gather_repeated(given.split()) == expected.split()
-
-
-def test_repeated_thresholds_are_all_read(tmp_path):
-    flags = ["--require", "loss<=3", "--require", "no_figure>=1"]
-    result = run("evaluate", "--model", "m", "--shards", "s", "--output", str(tmp_path), *flags)
-    swapped = run(
-        "evaluate",
-        "--model",
-        "m",
-        "--shards",
-        "s",
-        "--output",
-        str(tmp_path),
-        *flags[2:],
-        *flags[:2],
-    )
-    for each in (result, swapped):
-        assert each.returncode == 2
-        assert "no_figure" in each.stderr

@@ -26,10 +26,8 @@ def shard(
 
     Args:
         tokenizer: The tokenizer to cut them with.
-        corpus: The documents; left out where a folder is adopted.
-
-    Returns:
         shards: The examples, as TFRecord files.
+        corpus: The documents; left out where a folder is adopted.
     """
     return dsl.ContainerSpec(
         image=images.CPU, command=["clozeflow-component"], args=["shard", "{{$}}"]

@@ -30,8 +30,6 @@ def tokenizer(
 
     Args:
         corpus: The documents.
-
-    Returns:
         tokenizer: The tokenizer's folder.
     """
     return dsl.ContainerSpec(

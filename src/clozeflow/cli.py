@@ -8,12 +8,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import tyro
 
-from clozeflow.config import flag
 from clozeflow.errors import UserError
 from clozeflow.evaluation.commands import Embed, Predict, Serving
 from clozeflow.stages import STAGES, Stage, run_stage
@@ -35,7 +34,6 @@ def main() -> None:
             {**{name: _stage_command(stage) for name, stage in STAGES.items()}, **_OTHERS},
             prog="clozeflow",
             description="Pretrain a masked language model from raw text.",
-            args=gather_repeated(sys.argv[1:]),
             config=(tyro.conf.EnumChoicesFromValues, tyro.conf.OmitArgPrefixes),
         )
         _run(command)
@@ -44,37 +42,6 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit("interrupted: the same command goes on where it stopped")
-
-
-def gather_repeated(arguments: Sequence[str]) -> list[str]:
-    """`--require A --require B` as `--require A B`: tyro would silently keep the last alone."""
-    flags = {flag(name) for name in _list_fields()}
-    gathered: list[str] = []
-    ends: dict[str, int] = {}  # behind the values so far of each list flag
-    current = ""
-    for argument in arguments:
-        name, is_joined, value = argument.partition("=")
-        if argument.startswith("--"):
-            current = name if name in flags else ""
-            if current in ends:
-                values = [value] if is_joined else []
-            else:
-                values = [name, value] if current and is_joined else [argument]
-        else:
-            values = [argument]
-        place = ends.get(current, len(gathered))
-        gathered[place:place] = values
-        ends = {n: end + len(values) * (end >= place) for n, end in ends.items()}
-        if current:
-            ends[current] = place + len(values)
-    return gathered
-
-
-def _list_fields() -> set[str]:
-    """The settings of all commands that take several values."""
-    classes = [stage.config for stage in STAGES.values()] + [Predict]
-    fields = [field for kind in classes for field in dataclasses.fields(kind)]
-    return {field.name for field in fields if isinstance(field.default, tuple)} - {"texts"}
 
 
 def _stage_command(stage: Stage) -> type:

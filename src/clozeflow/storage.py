@@ -178,8 +178,7 @@ def move_file(source: str, target: str) -> None:
     fs, path = filesystem(source)
     _, target_path = filesystem(target)
     if is_remote(source):
-        fs.cp_file(path, target_path)  # within the store: no byte comes here
-        fs.rm_file(path)
+        fs.mv(path, target_path)
         return
     try:
         os.makedirs(os.path.dirname(target_path), exist_ok=True)
