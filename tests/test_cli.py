@@ -58,3 +58,25 @@ def test_wrong_value_names_the_flag(tmp_path):
     assert result.returncode == 2
     assert "--seq-len" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--require a --require b", "--require a b"),
+        ("--require a c --seed 3 --require=b --output o", "--require a c b --seed 3 --output o"),
+        ("--prompts p --require=a --prompts q --require b", "--prompts p q --require a b"),
+        ("--output o --seed 1 --seed 2", "--output o --seed 1 --seed 2"),
+        ("evaluate --model m", "evaluate --model m"),
+    ],
+)
+def test_a_repeated_flag_of_several_values_loses_none(given, expected):
+    assert cli.gather_repeated(given.split()) == expected.split()
+
+
+@pytest.mark.parametrize("order", [("loss<=3", "no_figure>=1"), ("no_figure>=1", "loss<=3")])
+def test_every_repeated_threshold_is_read(order):
+    flags = [text for threshold in order for text in ("--require", threshold)]
+    result = run("evaluate", "--model", "m", "--shards", "s", "--output", "o", *flags)
+    assert result.returncode == 2
+    assert "no_figure" in result.stderr

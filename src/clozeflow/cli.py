@@ -8,11 +8,12 @@ from __future__ import annotations
 import dataclasses
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import tyro
 
+from clozeflow.config import flag
 from clozeflow.errors import UserError
 from clozeflow.evaluation.commands import Embed, Predict, Serving
 from clozeflow.stages import STAGES, Stage, run_stage
@@ -34,6 +35,7 @@ def main() -> None:
             {**{name: _stage_command(stage) for name, stage in STAGES.items()}, **_OTHERS},
             prog="clozeflow",
             description="Pretrain a masked language model from raw text.",
+            args=gather_repeated(sys.argv[1:]),
             config=(tyro.conf.EnumChoicesFromValues, tyro.conf.OmitArgPrefixes),
         )
         _run(command)
@@ -42,6 +44,35 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit("interrupted: the same command goes on where it stopped")
+
+
+def gather_repeated(arguments: Sequence[str]) -> list[str]:
+    """`--require A --require B` as `--require A B`: tyro would silently keep the last alone."""
+    list_flags = {flag(name) for name in _list_fields()}
+    groups: list[list[str]] = [[]]
+    of_flag: dict[str, list[str]] = {}
+    current = groups[0]
+    for argument in arguments:
+        name, is_joined, value = argument.partition("=")
+        if not argument.startswith("--"):
+            current.append(argument)
+        elif name not in list_flags:
+            current = [argument]
+            groups.append(current)
+        else:
+            if name not in of_flag:
+                of_flag[name] = [name]
+                groups.append(of_flag[name])
+            current = of_flag[name]
+            current += [value] if is_joined else []
+    return [argument for group in groups for argument in group]
+
+
+def _list_fields() -> set[str]:
+    """The settings of all commands that take several values."""
+    classes = [*(stage.config for stage in STAGES.values()), Predict]
+    fields = [field for kind in classes for field in dataclasses.fields(kind)]
+    return {field.name for field in fields if isinstance(field.default, tuple)} - {"texts"}
 
 
 def _stage_command(stage: Stage) -> type:
