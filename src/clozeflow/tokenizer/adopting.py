@@ -9,34 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from tokenizers import AddedToken, Tokenizer, processors
 
+from clozeflow import storage
 from clozeflow.artifacts import InputRef
 from clozeflow.errors import UserError
-from clozeflow.tokenizer.special import SpecialIds
+from clozeflow.tokenizer.special import SPECIAL_ROLES, SpecialIds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-SPECIAL_ROLES = {
-    "bos": ("cls_token", "bos_token"),
-    "pad": ("pad_token",),
-    "eos": ("sep_token", "eos_token"),
-    "unk": ("unk_token",),
-    "mask": ("mask_token",),
-}
-"""What masking needs, and the names under which transformers keeps it, the first one first."""
-
 
 def open_pretrained(name: str, *, flag: str) -> PreTrainedTokenizerFast:
-    """A tokenizer from a folder, or from the Hub as `NAME` or `NAME@REVISION`.
+    """A tokenizer from a folder (local or `gs://`), or from the Hub as `NAME` or `NAME@REVISION`.
 
     Raises:
         UserError: There is none, it cannot be reached, or it is no fast tokenizer.
     """
-    from transformers import AutoTokenizer
-
-    where, revision = (name, "") if Path(name).is_dir() else _split_revision(name)
     try:
-        found = AutoTokenizer.from_pretrained(where, revision=revision or "main")
+        found = _from_pretrained(name)
+    except UserError:
+        raise
     except Exception as error:  # each library below raises its own
         raise UserError(
             f"{flag} {name}",
@@ -53,9 +44,16 @@ def open_pretrained(name: str, *, flag: str) -> PreTrainedTokenizerFast:
     return found
 
 
-def _split_revision(name: str) -> tuple[str, str]:
+def _from_pretrained(name: str) -> PreTrainedTokenizerFast:
+    from transformers import AutoTokenizer
+
+    if storage.is_remote(name):
+        with storage.local_folder(name) as folder:
+            return AutoTokenizer.from_pretrained(str(folder))
+    if Path(name).is_dir():
+        return AutoTokenizer.from_pretrained(name)
     where, _, revision = name.partition("@")
-    return where, revision
+    return AutoTokenizer.from_pretrained(where, revision=revision or "main")
 
 
 def source_ref(name: str, *, role: str) -> InputRef:
@@ -103,16 +101,8 @@ def adopt(name: str, *, model_max_length: int) -> PreTrainedTokenizerFast:
     where = f"--from-pretrained {name}"
     found = open_pretrained(name, flag="--from-pretrained")
     ids = special_ids(found, where=where)
-    backend = _unreachable(found.backend_tokenizer, ids)
-    backend.no_padding()
-    backend.no_truncation()
     bos, eos = (str(found.convert_ids_to_tokens(i)) for i in (ids.bos, ids.eos))
-    if backend.encode("").ids != [ids.bos, ids.eos]:
-        backend.post_processor = processors.TemplateProcessing(
-            single=f"{bos} $A {eos}",
-            pair=f"{bos} $A {eos} {eos} $B {eos}",
-            special_tokens=[(bos, ids.bos), (eos, ids.eos)],
-        )
+    backend = _backend(found, ids, bos, eos)
     adopted = PreTrainedTokenizerFast(
         tokenizer_object=backend,
         **{role: getattr(found, role) for role in ("pad_token", "unk_token")},
@@ -129,6 +119,20 @@ def adopt(name: str, *, model_max_length: int) -> PreTrainedTokenizerFast:
     )
     _check_texts(adopted, ids, where)
     return adopted
+
+
+def _backend(found: PreTrainedTokenizerFast, ids: SpecialIds, bos: str, eos: str) -> Tokenizer:
+    """Its `tokenizers` part, which neither pads nor cuts, and puts bos and eos around a text."""
+    backend = _unreachable(found.backend_tokenizer, ids)
+    backend.no_padding()
+    backend.no_truncation()
+    if backend.encode("").ids != [ids.bos, ids.eos]:
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{bos} $A {eos}",
+            pair=f"{bos} $A {eos} {eos} $B {eos}",
+            special_tokens=[(bos, ids.bos), (eos, ids.eos)],
+        )
+    return backend
 
 
 def _mask_token(found: PreTrainedTokenizerFast, ids: SpecialIds) -> AddedToken:

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders
 from clozeflow import storage
 from clozeflow.errors import UserError
 from clozeflow.tokenizer.normalizer import SPACE_MARK
-from clozeflow.tokenizer.special import SpecialIds
+from clozeflow.tokenizer.special import SPECIAL_ROLES, SpecialIds
 
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
@@ -54,13 +54,7 @@ def special_ids(folder: str) -> SpecialIds:
     """
     config = json.loads(storage.read_text(storage.join(folder, CONFIG_FILE)))
     tokenizer = load(folder)
-    found = {
-        "bos": _token(config, "cls_token", "bos_token"),
-        "pad": _token(config, "pad_token"),
-        "eos": _token(config, "sep_token", "eos_token"),
-        "unk": _token(config, "unk_token"),
-        "mask": _token(config, "mask_token"),
-    }
+    found = {role: _token(config, *names) for role, names in SPECIAL_ROLES.items()}
     ids = {name: tokenizer.token_to_id(token) for name, token in found.items() if token}
     missing = [name for name in found if ids.get(name) is None]
     if missing:

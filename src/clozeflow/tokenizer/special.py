@@ -26,3 +26,12 @@ class SpecialIds:
 BOS, PAD, EOS, UNK, MASK = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
 SPECIAL_TOKENS = (BOS, PAD, EOS, UNK, MASK)
 """The special tokens' texts, at the index that is their id."""
+
+SPECIAL_ROLES = {
+    "bos": ("cls_token", "bos_token"),
+    "pad": ("pad_token",),
+    "eos": ("sep_token", "eos_token"),
+    "unk": ("unk_token",),
+    "mask": ("mask_token",),
+}
+"""What masking needs, and the names under which transformers keeps it, the first one first."""
