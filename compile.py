@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
 def _compile(options: argparse.Namespace) -> None:
     images = compilation.chosen_images(options)
     variant = compilation.chosen_variant(options)
-    for path in compilation.write_components(ROOT / "components"):
+    for path in compilation.write_components(ROOT):
         print(path.relative_to(ROOT))
     for path in compilation.write_pipelines(options.output, variant, images):
         print(path)
@@ -55,7 +55,7 @@ def _compile(options: argparse.Namespace) -> None:
 
 
 def _check() -> None:
-    stale = compilation.stale_components(ROOT / "components")
+    stale = compilation.stale_files(ROOT)
     for path in stale:
         print(f"{path.relative_to(ROOT)} is stale", file=sys.stderr)
     if stale:

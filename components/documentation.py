@@ -17,8 +17,8 @@ Function = TypeVar("Function", bound=Callable)
 def documented_by(*configs: type[StageConfig]) -> Callable[[Function], Function]:
     """A decorator that adds to a docstring's `Args:` what the configs say of the parameters.
 
-    The docstring must end with its `Args:` section. The first config that has a field of the
-    parameter's name describes it.
+    An `Args:` section that is there must be last, or stand before `Returns:` (where KFP looks for
+    what outputs are). The first config that has a field of the parameter's name describes it.
     """
     texts: dict[str, str] = {}
     for config in reversed(configs):
@@ -28,7 +28,9 @@ def documented_by(*configs: type[StageConfig]) -> Callable[[Function], Function]
         own = inspect.cleandoc(function.__doc__ or "")
         names = [name for name in inspect.signature(function).parameters if name in texts]
         lines = [f"    {name}: {texts[name]}" for name in names if f"    {name}:" not in own]
-        function.__doc__ = "\n".join([own, *lines])
+        arguments, returns, outputs = own.partition("\n\nReturns:")
+        heading = [] if "\nArgs:" in arguments else ["\nArgs:"]
+        function.__doc__ = "\n".join([arguments, *heading, *lines]) + returns + outputs
         return function
 
     return decorate

@@ -4,7 +4,6 @@ import argparse
 import dataclasses
 import enum
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from components import images as default_images
 from pipelines.catalog import COMPONENTS, PIPELINES
 from pipelines.compiled import Images, compiled
 from pipelines.graph import HERE, Variant
+from pipelines.pages import page
 
 if TYPE_CHECKING:
     from pipelines.tpu import JobOptions
@@ -30,15 +30,26 @@ class Target(enum.StrEnum):
     """KFP on GKE: training is a pod on a node with TPU chips."""
 
 
-def write_components(folder: Path) -> list[Path]:
-    """Writes each component's YAML beside its source."""
-    return [_write(folder / name / "component.yaml", text) for name, text in _components()]
+def write_components(root: Path) -> list[Path]:
+    """Writes what is committed: each component's YAML beside its source, and its page."""
+    return [_write(path, text) for path, text in _committed(root).items()]
 
 
-def stale_components(folder: Path) -> list[Path]:
-    """The component files that are not what their source compiles to."""
-    paths = {folder / name / "component.yaml": text for name, text in _components()}
-    return [p for p, text in paths.items() if not p.is_file() or p.read_text() != text]
+def stale_files(root: Path) -> list[Path]:
+    """The committed files that are not what their source compiles to."""
+    return [
+        path
+        for path, text in _committed(root).items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+
+
+def _committed(root: Path) -> dict[Path, str]:
+    files = {}
+    for name, component in COMPONENTS.items():
+        files[root / "components" / name / "component.yaml"] = compiled(component)
+        files[root / "docs" / "components" / f"{name}.md"] = page(component)
+    return files
 
 
 def write_pipelines(folder: Path, variant: Variant, images: Images) -> list[Path]:
@@ -49,11 +60,6 @@ def write_pipelines(folder: Path, variant: Variant, images: Images) -> list[Path
     made = {f"{name}.yaml": make(variant) for name, make in PIPELINES.items()}
     made |= {f"components/{name}.yaml": component for name, component in COMPONENTS.items()}
     return [_write(folder / name, compiled(thing, images)) for name, thing in made.items()]
-
-
-def _components() -> Iterator[tuple[str, str]]:
-    for name, component in COMPONENTS.items():
-        yield name, compiled(component)
 
 
 def _write(path: Path, text: str) -> Path:

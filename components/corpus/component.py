@@ -36,7 +36,7 @@ def corpus(
 ) -> dsl.ContainerSpec:
     """Reads raw text and writes clean, deduplicated documents in train, validation and test.
 
-    Args:
+    Returns:
         corpus: The documents, as Parquet files.
     """
     return dsl.ContainerSpec(

@@ -32,10 +32,12 @@ def evaluate(
     Args:
         model: The model.
         shards: The examples that the questions are made from.
+        baseline: A model to compare with, asked the same questions.
+
+    Returns:
         evaluation: Figures, answers and the report.
         metrics: The figures.
         report: The report.
-        baseline: A model to compare with, asked the same questions; may be left out.
         blessed: Whether every threshold of `require` holds.
     """
     return dsl.ContainerSpec(

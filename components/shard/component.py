@@ -26,8 +26,10 @@ def shard(
 
     Args:
         tokenizer: The tokenizer to cut them with.
-        shards: The examples, as TFRecord files.
         corpus: The documents; left out where a folder is adopted.
+
+    Returns:
+        shards: The examples, as TFRecord files.
     """
     return dsl.ContainerSpec(
         image=images.CPU, command=["clozeflow-component"], args=["shard", "{{$}}"]

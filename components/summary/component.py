@@ -13,6 +13,8 @@ def summary(
 
     Args:
         status: How the other tasks ended; KFP gives it.
+
+    Returns:
         summary: The page.
     """
     return dsl.ContainerSpec(

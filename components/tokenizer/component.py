@@ -30,6 +30,8 @@ def tokenizer(
 
     Args:
         corpus: The documents.
+
+    Returns:
         tokenizer: The tokenizer's folder.
     """
     return dsl.ContainerSpec(

@@ -35,6 +35,8 @@ def train(
     Args:
         shards: The examples.
         tokenizer: The tokenizer that the shards were made with; it becomes part of the model.
+
+    Returns:
         model: The model's folder.
     """
     return dsl.ContainerSpec(

@@ -6,21 +6,22 @@ import pytest
 from kfp import components as kfp_components
 
 from pipelines.catalog import COMPONENTS
-from pipelines.compilation import stale_components, write_components
+from pipelines.compilation import stale_files, write_components
 from pipelines.compiled import compiled
 
-FOLDER = Path(__file__).parents[2] / "components"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "components"
 
 
 def test_committed_files_are_what_their_source_compiles_to():
-    assert stale_components(FOLDER) == []
+    assert stale_files(ROOT) == []
 
 
 def test_a_file_that_differs_is_named(tmp_path):
     write_components(tmp_path)
-    path = tmp_path / "shard" / "component.yaml"
+    path = tmp_path / "components" / "shard" / "component.yaml"
     path.write_text(path.read_text().replace("seq_len", "length"))
-    assert stale_components(tmp_path) == [path]
+    assert stale_files(tmp_path) == [path]
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
