@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from clozeflow.training import units
 from clozeflow.training.masking import MaskingRule, mask_batch, mask_rows
+from clozeflow.training.noise import Noise
 from tests.training.artifacts_of_tests import VOCAB_SIZE, make_rows
 
 SEQ_LEN = 64
@@ -166,3 +168,134 @@ def test_shapes_are_static_and_room_is_enough_for_every_rate(rows: np.ndarray) -
         full = (rows[:100] != 1).all(axis=1)
         share = result["masked_weights"][full].sum(axis=1) / (SEQ_LEN - 2)
         assert np.abs(share - rate).max() <= 1 / (SEQ_LEN - 2)
+
+
+def test_a_rate_that_falls_over_training(rows: np.ndarray) -> None:
+    rule = dataclasses.replace(RULE, rate=0.3, final_rate=0.1, num_train_steps=11)
+    full = rows[(rows != 1).all(axis=1)][:200]
+    shares = []
+    for step in (0, 5, 10, 99):
+        result = mask_batch(
+            tf.constant(full),
+            attention(full),
+            seed=1,
+            step=tf.constant(step, tf.int64),
+            rule=rule,
+            global_batch_size=len(full),
+        )
+        shares.append(tf.reduce_sum(result["masked_weights"]) / (len(full) * (SEQ_LEN - 2)))
+    np.testing.assert_allclose(shares, [0.3, 0.2, 0.1, 0.1], atol=0.003)
+
+
+class TestUnits:
+    """Rows of words of one to four pieces: ids that are multiples of 4 begin one."""
+
+    WORD_STARTS = (*SPECIAL, *range(8, VOCAB_SIZE, 4))
+
+    @pytest.fixture(scope="class")
+    def wordy(self) -> np.ndarray:
+        generator = np.random.default_rng(0)
+        rows = np.full((2000, SEQ_LEN), 2, np.int32)
+        for row in rows:
+            row[0], column = 0, 1
+            while column < SEQ_LEN - 1:
+                start = 4 * generator.integers(2, VOCAB_SIZE // 4)
+                for piece in range(min(generator.integers(1, 5), SEQ_LEN - 1 - column)):
+                    row[column] = start + piece
+                    column += 1
+            row[generator.integers(2, SEQ_LEN - 2)] = 2
+        return rows
+
+    def rule(self, divide: units.DivideRows, **changes) -> MaskingRule:
+        return dataclasses.replace(RULE, divide=divide, **changes)
+
+    def whole_words(self) -> units.DivideRows:
+        return units.whole_words(self.WORD_STARTS, vocab_size=VOCAB_SIZE)
+
+    def test_words_are_masked_whole(self, wordy: np.ndarray) -> None:
+        result = masked(wordy, rule=self.rule(self.whole_words()))
+        is_masked = mask_matrix(result)
+        is_start = np.isin(wordy, self.WORD_STARTS)
+        # the token after a separator begins a word, as the one after the row's start does
+        is_start[:, 1:] |= np.isin(wordy[:, :-1], SPECIAL)
+        continues = ~is_start & ~np.isin(wordy, SPECIAL)
+        assert (is_masked[:, 1:] == is_masked[:, :-1])[continues[:, 1:]].all()
+
+    @pytest.mark.parametrize("kind", ["words", "spans", "ngrams"])
+    @pytest.mark.parametrize("rate", [0.15, 0.4])
+    def test_the_rate_is_met(self, wordy: np.ndarray, kind: str, rate: float) -> None:
+        divide = {
+            "words": self.whole_words(),
+            "spans": units.geometric_spans(3.0),
+            "ngrams": units.ngrams(3),
+        }[kind]
+        result = masked(wordy, rule=self.rule(divide, rate=rate))
+        share = result["masked_weights"].sum() / (~np.isin(wordy, SPECIAL)).sum()
+        assert abs(share / rate - 1) < 0.02
+        assert not np.isin(result["masked_labels"][result["masked_weights"] > 0], SPECIAL).any()
+        assert (result["masked_weights"].sum(axis=1) >= 1).all()
+
+    def test_lengths_of_spans_are_geometric(self) -> None:
+        lengths = self.lengths(units.geometric_spans(3.0))
+        for length in (1, 2, 3):
+            share = (2 / 3) ** (length - 1) / 3
+            sigma = np.sqrt(share * (1 - share) / len(lengths))
+            assert abs((lengths == length).mean() - share) < 3 * sigma
+        assert lengths.max() == 10
+
+    def test_lengths_of_ngrams_fall_as_one_over_n(self) -> None:
+        lengths = self.lengths(units.ngrams(3))
+        for length in (1, 2, 3):
+            share = 1 / length / (1 + 1 / 2 + 1 / 3)
+            sigma = np.sqrt(share * (1 - share) / len(lengths))
+            assert abs((lengths == length).mean() - share) < 3 * sigma
+        assert set(lengths) == {1, 2, 3}
+
+    def lengths(self, divide: units.DivideRows) -> np.ndarray:
+        """Of the first unit of each row, which no row's end has cut."""
+        ids = tf.zeros([20_000, 16], tf.int32)
+        noise = Noise(seed=5, rows=tf.range(20_000, dtype=tf.int64))
+        numbers = divide(ids, noise).numpy()
+        return (numbers == numbers[:, :1]).sum(axis=1)
+
+    def test_a_unit_longer_than_the_room_is_cut(self) -> None:
+        row = np.full((50, SEQ_LEN), 9, np.int32)  # one word that never ends
+        row[:, 0], row[:, -1] = 0, 2
+        rule = self.rule(self.whole_words())
+        result = masked(row, rule=rule)
+        assert (result["masked_weights"].sum(axis=1) == rule.num_masked_positions).all()
+
+    def test_in_tf_data_as_eagerly(self, wordy: np.ndarray) -> None:
+        for divide in (self.whole_words(), units.geometric_spans(3.0), units.ngrams(3)):
+            rule = self.rule(divide)
+            eager = masked(wordy[:4], rule=rule)
+            indices = np.arange(4, dtype=np.int64)
+            inputs = (wordy[:4], attention(wordy[:4]), indices)
+            dataset = tf.data.Dataset.from_tensors(inputs).map(
+                lambda ids, mask, rows, rule=rule: mask_rows(ids, mask, rows, seed=1, rule=rule)
+            )
+            for name, value in next(iter(dataset)).items():
+                np.testing.assert_array_equal(value, eager[name])
+
+
+def mask_matrix(result: dict) -> np.ndarray:
+    """bool [B, T]: where a token is asked for."""
+    matrix = np.zeros(result["input_ids"].shape, bool)
+    used = result["masked_weights"] > 0
+    matrix[np.nonzero(used)[0], result["masked_positions"][used]] = True
+    return matrix
+
+
+def test_word_starts_by_the_marks_of_the_pieces() -> None:
+    class Vocabulary:
+        def __init__(self, *pieces: str) -> None:
+            self.vocabulary = {piece: index for index, piece in enumerate(pieces)}
+            self.all_special_ids = [0]
+
+        def get_vocab(self) -> dict[str, int]:
+            return self.vocabulary
+
+    sentencepiece = Vocabulary("<s>", "▁the", "re", "▁")
+    assert units.word_starts(sentencepiece) == (0, 1, 3)
+    assert units.word_starts(Vocabulary("<s>", "Ġthe", "re")) == (0, 1)
+    assert units.word_starts(Vocabulary("[PAD]", "the", "##re")) == (0, 1)

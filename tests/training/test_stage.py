@@ -1,6 +1,7 @@
 """The whole stage on small shards: what it writes opens, and bad input is refused at once."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -17,12 +18,13 @@ from clozeflow.training.config import TrainConfig
 from clozeflow.training.weights import open_masked_lm
 from tests.training import artifacts_of_tests
 
+GOLDEN_LOSSES = Path(__file__).with_name("golden_losses.json")
 CONFIG = TrainConfig(
-    num_train_steps=24,
+    num_train_steps=20,
     warmup_steps=4,
     global_batch_size=16,
-    log_every_steps=8,
-    checkpoint_every_steps=10,
+    log_every_steps=1,
+    checkpoint_every_steps=8,
 )
 
 
@@ -40,11 +42,15 @@ def trained(
     return folder, train(shards, tokenizer, folder)
 
 
-def test_it_learns(trained: tuple[Path, Manifest]) -> None:
+def test_the_loss_curve_is_the_golden_one(trained: tuple[Path, Manifest]) -> None:
+    """Seed, order, masks, dropout, step and optimizer: a change of any of them shows here."""
     lines = (trained[0] / "training.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    assert [row["step"] for row in rows] == [8, 16, 24]
-    assert rows[-1]["loss"] < rows[0]["loss"] < 1.05 * np.log(artifacts_of_tests.VOCAB_SIZE)
+    losses = [json.loads(line)["loss"] for line in lines]
+    if os.environ.get("UPDATE_GOLDEN"):
+        GOLDEN_LOSSES.write_text(json.dumps([round(loss, 5) for loss in losses], indent=1) + "\n")
+    # Another processor adds in another order: that is far below what a change does.
+    np.testing.assert_allclose(losses, json.loads(GOLDEN_LOSSES.read_text()), atol=1e-3)
+    assert losses[-1] < losses[0] < 1.05 * np.log(artifacts_of_tests.VOCAB_SIZE)
 
 
 def test_the_manifest_says_what_later_stages_need(trained: tuple[Path, Manifest]) -> None:

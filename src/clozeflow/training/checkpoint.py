@@ -78,7 +78,8 @@ class Checkpoints:
             num_bytes, sha256 = artifacts.hash_file(str(path))
         record = {"num_bytes": num_bytes, "sha256": sha256, "progress": progress}
         storage.write_text(self._path(step, ".json"), json.dumps(record))
-        for old in self._steps()[: -self._keep]:
+        # What is beyond this step is damaged, and will be written anew.
+        for old in [one for one in self._steps() if one <= step][: -self._keep]:
             storage.remove_file(self._path(old, ".json"))
             storage.remove_file(self._path(old, ".safetensors"))
 

@@ -12,14 +12,19 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+def num_train_examples(shards: Artifact) -> int:
+    """Examples in the train split; 0 if there is none."""
+    split = shards.manifest.splits.get("train")
+    return split.counts.get("num_examples", 0) if split else 0
+
+
 def check_inputs(config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase) -> None:
     """Refuses shards that are too few for a batch, or that another vocabulary made.
 
     Raises:
         UserError: With both values.
     """
-    split = shards.manifest.splits.get("train")
-    num_examples = split.counts.get("num_examples", 0) if split else 0
+    num_examples = num_train_examples(shards)
     if config.global_batch_size > num_examples:
         raise UserError(
             "--global-batch-size",
@@ -46,12 +51,14 @@ def check_inputs(config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTok
 
 
 def check_division(config: TrainConfig, num_replicas: int) -> None:
-    """Refuses a global batch that the replicas cannot share evenly."""
-    if config.global_batch_size % num_replicas:
+    """Refuses a global batch that replicas and accumulation cannot divide evenly."""
+    num_parts = num_replicas * config.gradient_accumulation_steps
+    if config.global_batch_size % num_parts:
         raise UserError(
             "--global-batch-size",
-            f"cannot be divided among {num_replicas} replicas",
+            f"cannot be divided among {num_replicas} replicas, each in "
+            f"{config.gradient_accumulation_steps} parts",
             got=config.global_batch_size,
-            expected=f"a multiple of {num_replicas}",
-            fix=f"Give --global-batch-size a multiple of {num_replicas}.",
+            expected=f"a multiple of {num_parts}",
+            fix=f"Give --global-batch-size a multiple of {num_parts}.",
         )

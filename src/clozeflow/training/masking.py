@@ -9,23 +9,20 @@ Shape legend: B rows, T tokens in a row, P masked positions in a row.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import math
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
+from clozeflow.training import units
+from clozeflow.training.noise import Draw, Noise
+
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-
-class Draw(enum.IntEnum):
-    """What a random number is for: each has its own stream."""
-
-    POSITION = 0
-    ACTION = 1
-    REPLACEMENT = 2
-    COUNT = 3
+_ROOM_FOR_UNITS = 4
+"""More masked positions than the rate asks for, so that a last unit fits in whole (or is left out,
+if it is longer still: one masked token in a hundred)."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,15 +40,36 @@ class MaskingRule:
     """Never masked and never drawn."""
     mask_share: float = 0.8
     random_share: float = 0.1
+    divide: units.DivideRows = units.single_tokens
+    """What is masked together."""
+    final_rate: float | None = None
+    """The rate at the last step; between the first and the last it changes linearly."""
+    num_train_steps: int = 1
+    """Over which the rate changes."""
 
     @property
     def num_masked_positions(self) -> int:
         """P: room for every masked position of a row of ordinary tokens between `<s>`, `</s>`."""
-        return max(1, math.ceil(self.rate * (self.seq_len - 2)))
+        highest = max(self.rate, self.final_rate or 0.0)
+        room = 0 if self.divide is units.single_tokens else _ROOM_FOR_UNITS
+        return min(self.seq_len, max(1, math.ceil(highest * (self.seq_len - 2)) + room))
+
+    @property
+    def ordinary_ids(self) -> list[int]:
+        """The ids that may be drawn."""
+        special = set(self.special_token_ids)
+        return [i for i in range(self.vocab_size) if i not in special]
+
+    def rate_at(self, step: Any) -> Any:
+        """The rate of a training step: float32 scalar."""
+        if self.final_rate is None:
+            return tf.constant(self.rate)
+        done = tf.cast(step, tf.float32) / max(1, self.num_train_steps - 1)
+        return self.rate + (self.final_rate - self.rate) * tf.minimum(done, 1.0)
 
     @classmethod
     def for_tokenizer(
-        cls, tokenizer: PreTrainedTokenizerBase, *, rate: float, seq_len: int
+        cls, tokenizer: PreTrainedTokenizerBase, *, rate: float, seq_len: int, **more: Any
     ) -> MaskingRule:
         """The rule with a tokenizer's special tokens and number of ids."""
         return cls(
@@ -60,6 +78,7 @@ class MaskingRule:
             vocab_size=len(tokenizer),
             mask_token_id=int(tokenizer.mask_token_id),
             special_token_ids=tuple(sorted({int(i) for i in tokenizer.all_special_ids})),
+            **more,
         )
 
 
@@ -90,11 +109,17 @@ def mask_batch(
     num_rows = tf.shape(input_ids, out_type=tf.int64)[0]
     first = tf.cast(step, tf.int64) * global_batch_size + first_row
     rows = first + tf.range(num_rows, dtype=tf.int64)
-    return mask_rows(input_ids, attention_mask, rows, seed=seed, rule=rule)
+    return mask_rows(input_ids, attention_mask, rows, seed=seed, rule=rule, rate=rule.rate_at(step))
 
 
 def mask_rows(
-    input_ids: Any, attention_mask: Any, rows: Any, *, seed: int, rule: MaskingRule
+    input_ids: Any,
+    attention_mask: Any,
+    rows: Any,
+    *,
+    seed: int,
+    rule: MaskingRule,
+    rate: Any = None,
 ) -> dict[str, Any]:
     """Masks examples; each one's mask depends on its tokens, `seed` and its index alone.
 
@@ -104,6 +129,7 @@ def mask_rows(
         rows: int64 [B], the index of each example.
         seed: Another seed gives other masks.
         rule: How to mask.
+        rate: In place of the rule's: float32 scalar, at most the rule's highest.
 
     Returns:
         `input_ids` int32 [B, T] with the replacements; `attention_mask` as given;
@@ -112,10 +138,11 @@ def mask_rows(
         unused rest, which repeats the row's first question. A row has at least one question
         unless all its tokens are special.
     """
-    noise = _Noise(seed=seed, rows=rows)
+    noise = Noise(seed=seed, rows=rows)
     maskable_BT = _is_ordinary(input_ids, attention_mask, rule)
-    num_masked_B = _num_masked(maskable_BT, noise, rule)
-    positions_BP, is_used_BP = _choose_positions(maskable_BT, num_masked_B, noise, rule)
+    wanted_B = _num_wanted(maskable_BT, noise, rule.rate if rate is None else rate)
+    chosen_BP, is_used_BP = _choose(input_ids, maskable_BT, wanted_B, noise, rule)
+    positions_BP = _ascending(chosen_BP, is_used_BP, rule)
     labels_BP = tf.gather(input_ids, positions_BP, batch_dims=1)
     shown_BP = tf.where(is_used_BP, _replacements(labels_BP, noise, rule), labels_BP)
     # The unused rest must write what the first question writes, as it writes the same place.
@@ -129,75 +156,79 @@ def mask_rows(
     }
 
 
-class _Noise:
-    """Uniform numbers in [0, 1) that are a function of (seed, row, draw, column)."""
-
-    def __init__(self, *, seed: int, rows: Any) -> None:
-        self._key_B = _mix(_mix(_u64(seed)) + tf.cast(rows, tf.uint64))
-
-    def uniform(self, draw: Draw, num_columns: int) -> Any:
-        """float32 [B, num_columns]."""
-        columns = tf.range(num_columns, dtype=tf.int64) * len(Draw) + int(draw)
-        counters = tf.cast(columns + 1, tf.uint64) * _u64(_GOLDEN_GAMMA)
-        bits = tf.bitwise.right_shift(_mix(self._key_B[:, None] + counters[None, :]), _u64(40))
-        return tf.cast(bits, tf.float32) * 2.0**-24
-
-
-# The output function of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
-# generators, 2014). TensorFlow's stateless generators take one key a call; rows need one each.
-_GOLDEN_GAMMA = 0x9E3779B97F4A7C15
-
-
-def _mix(value: Any) -> Any:
-    value = tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, _u64(30)))
-    value *= _u64(0xBF58476D1CE4E5B9)
-    value = tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, _u64(27)))
-    value *= _u64(0x94D049BB133111EB)
-    return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, _u64(31)))
-
-
-def _u64(value: int) -> Any:
-    return tf.constant(value % 2**64, tf.uint64)
-
-
 def _is_ordinary(input_ids: Any, attention_mask: Any, rule: MaskingRule) -> Any:
     special = tf.constant(rule.special_token_ids, tf.int32)
     is_special_BT = tf.reduce_any(input_ids[:, :, None] == special, axis=-1)
     return tf.logical_and(attention_mask > 0, tf.logical_not(is_special_BT))
 
 
-def _num_masked(maskable_BT: Any, noise: _Noise, rule: MaskingRule) -> Any:
+def _num_wanted(maskable_BT: Any, noise: Noise, rate: Any) -> Any:
     """int32 [B]: the rate's share of each row, rounded at random so that the mean is exact."""
     num_maskable_B = tf.reduce_sum(tf.cast(maskable_BT, tf.int32), axis=1)
-    exact_B = rule.rate * tf.cast(num_maskable_B, tf.float32)
+    exact_B = rate * tf.cast(num_maskable_B, tf.float32)
     rounded_B = tf.cast(tf.floor(exact_B + noise.uniform(Draw.COUNT, 1)[:, 0]), tf.int32)
-    room_B = tf.minimum(num_maskable_B, rule.num_masked_positions)
-    return tf.minimum(tf.maximum(rounded_B, 1), room_B)
+    return tf.minimum(tf.maximum(rounded_B, 1), num_maskable_B)
 
 
-def _choose_positions(
-    maskable_BT: Any, num_masked_B: Any, noise: _Noise, rule: MaskingRule
+def _choose(
+    input_ids: Any, maskable_BT: Any, wanted_B: Any, noise: Noise, rule: MaskingRule
 ) -> tuple[Any, Any]:
-    """Positions int32 [B, P], the used ones first and ascending, and which are used, bool."""
-    noise_BT = noise.uniform(Draw.POSITION, rule.seq_len)
-    order_BT = tf.where(maskable_BT, noise_BT, -1.0)
-    chosen_BP = tf.math.top_k(order_BT, k=rule.num_masked_positions).indices
-    is_used_BP = tf.range(rule.num_masked_positions)[None, :] < num_masked_B[:, None]
+    """Chosen positions int32 [B, P], in order of choice, and which of them count, bool [B, P].
+
+    Units are taken in a random order, each as a whole; the one that goes beyond what is wanted
+    is taken with a probability that makes the mean exact. The first is taken always: it is cut
+    if it is longer than there is room.
+    """
+    room = rule.num_masked_positions
+    units_BT = _units_between_specials(input_ids, maskable_BT, noise, rule)
+    # The number of a unit picks the draw that decides its place in the order.
+    draws_BN = noise.uniform(Draw.POSITION, 2 * rule.seq_len + 1)
+    priority_BT = tf.gather(draws_BN, tf.maximum(units_BT, 0), batch_dims=1)
+    order_BT = tf.argsort(tf.where(maskable_BT, priority_BT, 2.0), axis=1, stable=True)
+    starts_BT, ends_BT = _runs(tf.gather(units_BT, order_BT, batch_dims=1))
+    share_B = noise.uniform(Draw.OVERSHOOT, 1)
+    reach_BT = tf.cast(starts_BT, tf.float32) + share_B * tf.cast(ends_BT - starts_BT, tf.float32)
+    is_wanted_BT = (reach_BT < tf.cast(wanted_B[:, None], tf.float32)) & (ends_BT <= room)
+    is_ordinary_BT = tf.gather(maskable_BT, order_BT, batch_dims=1)
+    is_used_BT = is_ordinary_BT & (is_wanted_BT | (starts_BT == 0))
+    return order_BT[:, :room], is_used_BT[:, :room]
+
+
+def _units_between_specials(
+    input_ids: Any, maskable_BT: Any, noise: Noise, rule: MaskingRule
+) -> Any:
+    """int32 [B, T]: rising unit numbers below 2 T + 1, with -1 for tokens that are not masked."""
+    units_BT = rule.divide(input_ids, noise)
+    num_specials_BT = tf.cumsum(tf.cast(tf.logical_not(maskable_BT), tf.int32), axis=1)
+    return tf.where(maskable_BT, units_BT + num_specials_BT, -1)
+
+
+def _runs(values_BT: Any) -> tuple[Any, Any]:
+    """Where the run of equal values that each place is in starts, and ends (exclusive)."""
+    length = values_BT.shape[1]
+    is_first_BT = tf.concat(
+        [tf.ones_like(values_BT[:, :1], tf.bool), values_BT[:, 1:] != values_BT[:, :-1]], axis=1
+    )
+    run_BT = tf.cumsum(tf.cast(is_first_BT, tf.int32), axis=1) - 1
+    firsts_BT = tf.sort(tf.where(is_first_BT, tf.range(length)[None, :], length), axis=1)
+    bounds_BN = tf.pad(firsts_BT, [[0, 0], [0, 1]], constant_values=length)
+    starts_BT = tf.gather(bounds_BN, run_BT, batch_dims=1)
+    return starts_BT, tf.gather(bounds_BN, run_BT + 1, batch_dims=1)
+
+
+def _ascending(chosen_BP: Any, is_used_BP: Any, rule: MaskingRule) -> Any:
+    """The used positions in ascending order, then the first of them again and again."""
     sorted_BP = tf.sort(tf.where(is_used_BP, chosen_BP, rule.seq_len), axis=1)
     first_B1 = tf.where(is_used_BP[:, :1], sorted_BP[:, :1], 0)
-    return tf.where(is_used_BP, sorted_BP, first_B1), is_used_BP
+    return tf.where(is_used_BP, sorted_BP, first_B1)
 
 
-def _replacements(labels_BP: Any, noise: _Noise, rule: MaskingRule) -> Any:
+def _replacements(labels_BP: Any, noise: Noise, rule: MaskingRule) -> Any:
     """What the model sees at each masked position: int32 [B, P]."""
-    action_BP = noise.uniform(Draw.ACTION, rule.num_masked_positions)
-    special = set(rule.special_token_ids)
-    ordinary_ids = tf.constant([i for i in range(rule.vocab_size) if i not in special], tf.int32)
-    num_ordinary = rule.vocab_size - len([i for i in special if i < rule.vocab_size])
-    drawn_BP = noise.uniform(Draw.REPLACEMENT, rule.num_masked_positions) * num_ordinary
-    # float32 may round the highest draw up to one beyond the last.
-    drawn_BP = tf.minimum(tf.cast(drawn_BP, tf.int32), num_ordinary - 1)
-    random_BP = tf.gather(ordinary_ids, drawn_BP)
+    num_positions, ordinary_ids = rule.num_masked_positions, rule.ordinary_ids
+    action_BP = noise.uniform(Draw.ACTION, num_positions)
+    drawn_BP = noise.integers(Draw.REPLACEMENT, num_positions, limit=len(ordinary_ids))
+    random_BP = tf.gather(tf.constant(ordinary_ids, tf.int32), drawn_BP)
     kept_or_random_BP = tf.where(
         action_BP < rule.mask_share + rule.random_share, random_BP, labels_BP
     )

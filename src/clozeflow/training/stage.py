@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from clozeflow import stages, storage
 from clozeflow.artifacts import Artifact
 from clozeflow.stages import Outcome
-from clozeflow.training import checks, data, devices, export, journal, schedules
+from clozeflow.training import checks, data, devices, durations, export, journal, schedules, units
 from clozeflow.training.checkpoint import Checkpoints, variables_by_name
-from clozeflow.training.config import TrainConfig
+from clozeflow.training.config import MaskingUnit, TrainConfig
 from clozeflow.training.loop import Run, train
 from clozeflow.training.masking import MaskingRule
 from clozeflow.training.model import build_model, count_parameters, preset_config
-from clozeflow.training.optimizers import AdamW
+from clozeflow.training.optimizers import OPTIMIZERS
 from clozeflow.training.progress import Progress
 from clozeflow.training.step import TrainStep
 from clozeflow.training.weights import TENSORFLOW_WEIGHTS
@@ -42,51 +42,88 @@ def run(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> Out
             first step.
         SystemExit: See `loop.train`.
     """
+    shards = inputs["shards"]
+    config = durations.in_steps(
+        config,
+        num_examples=checks.num_train_examples(shards),
+        seq_len=shards.manifest.properties["seq_len"],
+    )
     with (
         storage.local_folder(inputs["tokenizer"].uri) as tokenizer_folder,
         storage.output_folder(output) as folder,
     ):
-        tokenizer = _load_tokenizer(tokenizer_folder)
+        tokenizer = load_tokenizer(tokenizer_folder)
         checks.check_inputs(config, inputs["shards"], tokenizer)
-        strategy = devices.make_strategy(config.distribution)
+        strategy = devices.make_strategy(config.distribution, tpu_name=config.tpu_name)
         checks.check_division(config, strategy.num_replicas_in_sync)
-        step = _make_step(config, inputs["shards"], tokenizer, strategy)
+        step = make_step(config, inputs["shards"], tokenizer, strategy)
         progress = _train(config, inputs["shards"], tokenizer, output, folder, step, strategy)
         _export(config, inputs, step.model, progress, folder, tokenizer_folder)
     return _outcome(config, inputs["shards"], step.model, progress)
 
 
-def _load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
+    """The tokenizer of an artifact's folder on this machine."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder)
 
 
-def _make_step(
+def make_step(
     config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase, strategy: Any
 ) -> TrainStep:
+    """The model with its first weights, its optimizer, and the step that changes them."""
     model_config = preset_config(
         config.preset,
         tokenizer=tokenizer,
         seq_len=shards.manifest.properties["seq_len"],
         dropout_rate=config.dropout_rate,
     )
-    schedule = schedules.linear(
-        peak=config.peak_learning_rate,
-        warmup_steps=config.warmup_steps,
-        num_train_steps=config.num_train_steps,
-    )
     with strategy.scope(), devices.precision_policy(config.precision, strategy):
         model = build_model(model_config, seed=config.seed)
-        optimizer = AdamW(model.trainable_variables, weight_decay=config.weight_decay)
+        optimizer = OPTIMIZERS[config.optimizer](
+            model.trainable_variables, weight_decay=config.weight_decay
+        )
     return TrainStep(
         strategy=strategy,
         model=model,
         optimizer=optimizer,
-        schedule=schedule,
+        schedule=schedules.make_schedule(config, config.num_train_steps),
         max_gradient_norm=config.max_gradient_norm,
         seed=config.seed,
+        num_parts=config.gradient_accumulation_steps,
+        recompute=config.recompute,
+        compiler=config.compiler,
     )
+
+
+def make_rule(
+    config: TrainConfig, tokenizer: PreTrainedTokenizerBase, *, seq_len: int
+) -> MaskingRule:
+    """How the settings say that examples are masked."""
+    return MaskingRule.for_tokenizer(
+        tokenizer,
+        rate=config.masking_rate,
+        final_rate=config.final_masking_rate or None,
+        num_train_steps=config.num_train_steps,
+        seq_len=seq_len,
+        mask_share=config.mask_share,
+        random_share=config.random_share,
+        divide=_divide_rows(config, tokenizer),
+    )
+
+
+def _divide_rows(config: TrainConfig, tokenizer: PreTrainedTokenizerBase) -> units.DivideRows:
+    match config.masking_unit:
+        case MaskingUnit.TOKEN:
+            return units.single_tokens
+        case MaskingUnit.WHOLE_WORD:
+            starts = units.word_starts(tokenizer)
+            return units.whole_words(starts, vocab_size=len(tokenizer))
+        case MaskingUnit.SPAN:
+            return units.geometric_spans(config.mean_span_length)
+        case MaskingUnit.NGRAM:
+            return units.ngrams(config.max_ngram_length)
 
 
 def _train(
@@ -102,6 +139,7 @@ def _train(
     checkpoints = Checkpoints(
         storage.join(stages.work_folder(output), CHECKPOINTS_FOLDER),
         variables_by_name(step.model, step.optimizer),
+        keep=config.keep_checkpoints,
     )
     progress = checkpoints.restore()
     seq_len = shards.manifest.properties["seq_len"]
@@ -114,7 +152,7 @@ def _train(
     batches = data.training_batches(
         strategy,
         shards,
-        rule=MaskingRule.for_tokenizer(tokenizer, rate=config.masking_rate, seq_len=seq_len),
+        rule=make_rule(config, tokenizer, seq_len=seq_len),
         global_batch_size=config.global_batch_size,
         seed=config.seed,
         start_step=progress.step,

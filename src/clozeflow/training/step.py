@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from clozeflow.training.config import Compiler, Recompute
 from clozeflow.training.dropout import StatelessDropout
 from clozeflow.training.heads import masked_logits
-from clozeflow.training.optimizers import AdamW
+from clozeflow.training.optimizers import Optimizer
+from clozeflow.training.recompute import recompute_layers
 from clozeflow.training.schedules import Schedule
 
 
@@ -38,6 +40,9 @@ class TrainStep:
         schedule: The learning rate.
         max_gradient_norm: Gradients are scaled down to this global norm.
         seed: For dropout.
+        num_parts: In how many parts a replica works through its rows.
+        recompute: What is computed again for the gradients.
+        compiler: What compiles losses and gradients (not on a TPU, where XLA does it all).
     """
 
     def __init__(
@@ -45,16 +50,25 @@ class TrainStep:
         *,
         strategy: tf.distribute.Strategy,
         model: Any,
-        optimizer: AdamW,
+        optimizer: Optimizer,
         schedule: Schedule,
         max_gradient_norm: float,
         seed: int,
+        num_parts: int = 1,
+        recompute: Recompute = Recompute.NONE,
+        compiler: Compiler = Compiler.NONE,
     ) -> None:
         self.model, self.optimizer = model, optimizer
+        self._num_parts = num_parts
         self._strategy = strategy
         self._schedule = schedule
         self._max_gradient_norm = max_gradient_norm
         self._dropout = StatelessDropout(model, seed=seed)
+        if recompute is Recompute.LAYERS:
+            recompute_layers(model, self._dropout)
+        self._work = self._sums_and_gradients
+        if compiler is Compiler.XLA:
+            self._work = tf.function(self._work, jit_compile=True, autograph=False)
 
     def run(self, batches: Iterator[Any], *, first_step: int, num_steps: int) -> list[StepMetrics]:
         """Runs steps without the host in between.
@@ -71,10 +85,12 @@ class TrainStep:
     @tf.function(reduce_retracing=True)
     def _run(self, batches: Any, first_step: Any, num_steps: Any) -> Any:
         """float32 [num_steps, 4]: the fields of `StepMetrics`."""
+        # AutoGraph has nothing to convert in the model, and needs seconds to find that out.
+        replica_step = tf.autograph.experimental.do_not_convert(self.replica_step)
         rows = tf.TensorArray(tf.float32, size=num_steps, element_shape=[_NUM_METRICS])
         for index in tf.range(num_steps):
             step = first_step + tf.cast(index, tf.int64)
-            per_replica = self._strategy.run(self.replica_step, args=(next(batches), step))
+            per_replica = self._strategy.run(replica_step, args=(next(batches), step))
             row = self._strategy.experimental_local_results(per_replica)[0]
             rows = rows.write(index, row)
         return rows.stack()
@@ -90,7 +106,7 @@ class TrainStep:
             float32 [4], the same on each replica.
         """
         replica = tf.distribute.get_replica_context()
-        sums, gradients = self._gradients(batch, step, replica.replica_id_in_sync_group)
+        sums, gradients = self._work(batch, step, replica.replica_id_in_sync_group)
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         loss_sum, num_correct, num_masked = tf.unstack(sums)
         # Sums are divided here, after the replicas are added: a masked token weighs the same
@@ -106,12 +122,33 @@ class TrainStep:
             strategy, self.model.trainable_variables, gradients, rate=rate, step=step
         )
 
-    def _gradients(
-        self, batch: dict[str, Any], step: Any, replica_id: Any
-    ) -> tuple[Any, list[Any]]:
-        """The replica's sums (loss, correct, masked: float32 [3]) and gradients of its loss sum."""
-        num_rows = batch["input_ids"].shape[0]
-        self._dropout.start_step(step, first_row=replica_id * num_rows)
+    def _sums_and_gradients(self, batch: dict[str, Any], step: Any, replica_id: Any) -> Any:
+        """The replica's sums (see `loss_sums`) and the gradients of its loss sum."""
+        num_rows = batch["input_ids"].shape[0] // self._num_parts
+        first_row = tf.cast(replica_id * num_rows * self._num_parts, tf.int64)
+        if self._num_parts == 1:
+            return self._part(batch, step, first_row)
+        parts = {
+            name: tf.reshape(value, [self._num_parts, num_rows, *value.shape[1:]])
+            for name, value in batch.items()
+        }
+
+        def add_part(index: Any, sums: Any, gradients: Any) -> Any:
+            part = {name: value[index] for name, value in parts.items()}
+            more = self._part(part, step, first_row + tf.cast(index, tf.int64) * num_rows)
+            added = tf.nest.map_structure(tf.add, (sums, gradients), more)
+            return index + 1, *added
+
+        zeros = [tf.zeros(variable.shape) for variable in self.model.trainable_variables]
+        start = (0, tf.zeros([_NUM_SUMS]), zeros)
+        _, sums, gradients = tf.while_loop(
+            lambda index, *_: index < self._num_parts, add_part, start, parallel_iterations=1
+        )
+        return sums, gradients
+
+    def _part(self, batch: dict[str, Any], step: Any, first_row: Any) -> tuple[Any, list[Any]]:
+        """Sums and gradients of rows that are worked through at once."""
+        self._dropout.start_step(step, first_row=first_row)
         with tf.GradientTape() as tape:
             sums = loss_sums(self.model, batch, training=True)
             loss_sum = sums[0]
@@ -122,6 +159,7 @@ class TrainStep:
 
 
 _NUM_METRICS = len(StepMetrics._fields)
+_NUM_SUMS = 3
 
 
 def loss_sums(model: Any, batch: dict[str, Any], *, training: bool) -> Any:
