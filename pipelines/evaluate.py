@@ -5,61 +5,61 @@
 3. summary: says how the run ended and how good the model is.
 """
 
+import dataclasses
+from typing import Any
+
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.evaluation.config import EvaluateConfig
 from components.artifacts import MaskedLM, Shards
-from components.documentation import documented_by
 from components.evaluate.component import evaluate
-from pipelines.graph import HERE, Variant
+from pipelines.graph import HERE, Variant, make_pipeline
 
 
 def evaluate_pipeline(variant: Variant = HERE) -> BaseComponent:
-    """The graph; nothing in it depends on where training runs."""
-
-    @dsl.pipeline(name="evaluate", display_name="Evaluate a masked language model")
-    @documented_by(EvaluateConfig)
-    def evaluate_model(
-        model_uri: str,
-        shards_uri: str,
-        baseline_uri: str = "",
-        split: str = "validation",
-        masking_rate: float = 0.15,
-        seed: int = 0,
-        prompts: list = [],
-        require: list = [],
-    ) -> None:
-        """Says how good a model is on shards, and whether it is better than another.
-
-        Args:
-            model_uri: Folder of the model.
-            shards_uri: Folder of the shards.
-            baseline_uri: Folder of a model to compare with; empty for none.
-        """
-        settings = {
-            "split": split,
-            "masking_rate": masking_rate,
-            "seed": seed,
-            "prompts": prompts,
-            "require": require,
-        }
-        with variant.summed_up():
-            inputs = {
-                "model": _imported(model_uri, MaskedLM, "1 Model"),
-                "shards": _imported(shards_uri, Shards, "1 Shards"),
-            }
-            with dsl.If(baseline_uri == "", name="No baseline"):
-                variant.settle(evaluate(**inputs, **settings), "2 Evaluation", "evaluate")
-            with dsl.Else(name="Baseline"):
-                baseline = _imported(baseline_uri, MaskedLM, "1 Baseline")
-                task = evaluate(**inputs, baseline=baseline, **settings)
-                variant.settle(task, "2 Evaluation against the baseline", "evaluate")
-
-    return evaluate_model
+    """The pipeline; nothing in it depends on where training runs."""
+    anywhere = dataclasses.replace(variant, job_parameters={}, job_descriptions={})
+    return make_pipeline(
+        evaluate_model,
+        anywhere,
+        EvaluateConfig,
+        name="evaluate",
+        display_name="Evaluate a masked language model",
+    )
 
 
-def _imported(uri: object, kind: type[dsl.Artifact], name: str) -> object:
+def evaluate_model(
+    variant: Variant,
+    model_uri: str,
+    shards_uri: str,
+    baseline_uri: str = "",
+    split: str = "validation",
+    masking_rate: float = 0.15,
+    seed: int = 0,
+    prompts: list = [],
+    require: list = [],
+) -> None:
+    """Says how good a model is on shards, and whether it is better than another.
+
+    Args:
+        model_uri: Folder of the model.
+        shards_uri: Folder of the shards.
+        baseline_uri: Folder of a model to compare with; empty for none.
+    """
+    values = dict(locals())
+    with variant.summed_up():
+        model = _imported(model_uri, MaskedLM, "1 Model")
+        shards = _imported(shards_uri, Shards, "1 Shards")
+        with dsl.If(baseline_uri == "", name="No baseline"):
+            variant.task("2 Evaluation", evaluate, values, model=model, shards=shards)
+        with dsl.Else(name="Baseline"):
+            baseline = _imported(baseline_uri, MaskedLM, "1 Baseline")
+            inputs = {"model": model, "shards": shards, "baseline": baseline}
+            variant.task("2 Evaluation against the baseline", evaluate, values, **inputs)
+
+
+def _imported(uri: object, kind: type[dsl.Artifact], name: str) -> Any:
     """An importer node's artifact: a folder that an earlier run finished."""
     task = dsl.importer(artifact_uri=uri, artifact_class=kind, reimport=False)
     task.set_display_name(name)

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kfp import dsl
+from kfp.dsl.base_component import BaseComponent
 
+from clozeflow.config import StageConfig
+from components.documentation import documented_by
 from components.summary.component import summary
 from components.train.component import train
 from pipelines.resources import resources_of
@@ -20,7 +23,7 @@ _RETRY_AFTER = "60s"
 class Variant:
     """What differs between the places that a pipeline is compiled for."""
 
-    train: Callable[..., dsl.PipelineTask] = train
+    train: BaseComponent = train
     """The component that trains: ours, or ours wrapped as a job of the place."""
     settle_train: Callable[[dsl.PipelineTask], None] = lambda task: None
     """What a training task is told besides its settings: caching, machines."""
@@ -34,16 +37,34 @@ class Variant:
     notified: tuple[str, ...] = ()
     """Addresses that are told of the run's end (by Vertex AI)."""
 
-    def settle(self, task: dsl.PipelineTask, name: str, stage: str) -> dsl.PipelineTask:
-        """Gives a task its name for people, its retries and its machine."""
-        task.set_display_name(name)
-        if stage == "train":
+    def task(
+        self,
+        name: str,
+        component: BaseComponent,
+        values: Mapping[str, Any],
+        *,
+        leave_out: tuple[str, ...] = (),
+        **artifacts: Any,
+    ) -> dsl.PipelineTask:
+        """A task of the pipeline, with its name for people, its retries and its machine.
+
+        Args:
+            name: For people.
+            component: What the task runs.
+            values: The pipeline's parameters: the task gets those that its component has too.
+            leave_out: Parameters that mean something else to this component.
+            **artifacts: Its inputs.
+        """
+        own = (component.component_spec.inputs or {}).keys() - set(leave_out)
+        given = {key: value for key, value in values.items() if key in own}
+        task = component(**{**given, **artifacts}).set_display_name(name)
+        if component is self.train:
             self.settle_train(task)
             return task
         if self.num_retries:
             task.set_retry(num_retries=self.num_retries, backoff_duration=_RETRY_AFTER)
         if self.corpus_gib:
-            needs = resources_of(stage, self.corpus_gib)
+            needs = resources_of(component.name, self.corpus_gib)
             task.set_cpu_limit(str(needs.num_cores)).set_memory_limit(f"{needs.memory_gib}Gi")
         return task
 
@@ -67,29 +88,45 @@ HERE = Variant()
 """Any place that runs containers, and this machine."""
 
 
-def with_job_parameters(variant: Variant) -> Callable[[Callable], Callable]:
-    """A decorator: the function's `**job` become the parameters that the variant names.
+def make_pipeline(
+    function: Callable[..., None],
+    variant: Variant,
+    *configs: type[StageConfig],
+    name: str,
+    display_name: str,
+) -> BaseComponent:
+    """The pipeline of a function whose first parameter is the variant.
 
-    KFP reads a pipeline's parameters from its function's signature; so the signature is made to
-    say what is wanted, required ones first, as Python demands.
+    Args:
+        function: Makes the graph. Its `**job` become the parameters that the variant names.
+        variant: The place to compile for.
+        *configs: They describe the parameters that the function's docstring does not.
+        name: The pipeline's name.
+        display_name: The name for people.
     """
+    graph = documented_by(*configs)(_with_job_parameters(function, variant))
+    return dsl.pipeline(name=name, display_name=display_name)(graph)
 
-    def decorate(function: Callable) -> Callable:
-        own = [p for p in inspect.signature(function).parameters.values() if p.name != "job"]
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        job = [
-            inspect.Parameter(name, kind, annotation=type_)
-            for name, type_ in variant.job_parameters.items()
-        ]
-        signature = inspect.Signature([*job, *own])
 
-        @functools.wraps(function)
-        def wrapper(*args: Any) -> Any:
-            return function(**dict(zip(signature.parameters, args, strict=True)))
+def _with_job_parameters(function: Callable[..., None], variant: Variant) -> Callable[..., None]:
+    """KFP reads parameters from a signature; so it is made to say what is wanted.
 
-        wrapper.__signature__ = signature  # type: ignore[attr-defined]
-        lines = [f"    {name}: {text}" for name, text in variant.job_descriptions.items()]
-        wrapper.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), *lines])
-        return wrapper
+    Required ones come first, as Python demands.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    own = [p for p in parameters if p.name not in ("variant", "job")]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    job = [
+        inspect.Parameter(name, kind, annotation=type_)
+        for name, type_ in variant.job_parameters.items()
+    ]
+    signature = inspect.Signature([*job, *own])
 
-    return decorate
+    @functools.wraps(function)
+    def wrapper(*args: Any) -> None:
+        function(variant, **dict(zip(signature.parameters, args, strict=True)))
+
+    wrapper.__signature__ = signature  # type: ignore[attr-defined]
+    lines = [f"    {name}: {text}" for name, text in variant.job_descriptions.items()]
+    wrapper.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), *lines])
+    return wrapper
