@@ -59,7 +59,7 @@ def speech_corpus(folder: Path) -> str:
     return write_corpus(folder, [texts[i::4] for i in range(3)], texts[3::4])
 
 
-def train(corpus: str, output: Path, **settings: object) -> Artifact:
+def train(corpus: str, output: Path | str, **settings: object) -> Artifact:
     """The tokenizer stage's result, small and in this process unless told otherwise."""
     config = TokenizerConfig(**{"vocab_size": 600, "num_workers": 1, **settings})
     manifest = run_stage(STAGES["tokenizer"], config, inputs={"corpus": corpus}, output=str(output))

@@ -95,3 +95,15 @@ def test_a_corpus_of_white_space_is_refused(tmp_path):
     corpus = fixtures.write_corpus(tmp_path / "corpus", [["\u00a0", "▁ \t"]])
     with pytest.raises(UserError, match="no words to train on"):
         fixtures.train(corpus, tmp_path / "out")
+
+
+def test_an_object_store_gets_the_same_files(unigram, corpus, tmp_path):
+    folder = f"memory://bucket/{tmp_path.name}"
+    for name in storage.list_files(corpus):
+        content = storage.read_bytes(storage.join(corpus, name))
+        storage.write_bytes(storage.join(folder, "corpus", name), content)
+    artifact = fixtures.train(f"{folder}/corpus", f"{folder}/tokenizer")
+    assert verify(artifact.uri).fingerprint == unigram.manifest.fingerprint
+    adopted = fixtures.train(corpus, tmp_path / "adopted", from_pretrained=artifact.uri)
+    there = json.loads(storage.read_text(artifact.path("golden.json")))
+    assert json.loads(Path(adopted.path("golden.json")).read_text()) == there

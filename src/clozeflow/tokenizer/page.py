@@ -117,6 +117,9 @@ def _frequencies(counts_V: np.ndarray) -> Figure:
     axes = figure.add_subplot()
     if len(ordered):
         axes.loglog(ranks, ordered[ranks - 1])
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.minorticks_off()
     axes.set_xlabel("rank")
     axes.set_ylabel("occurrences")
     return figure

@@ -1,6 +1,6 @@
 """Counting the words of a corpus: exactly, over independent units, in bounded memory.
 
-A unit counts one part of the corpus and writes its words by bucket, a hash of the word; then each
+A unit counts one part of the corpus and writes its words in buckets, by their form; then each
 bucket is added up over the units alone. The table of one unit is spilled when it is full, so that
 memory is bounded by the table's limit and by the largest bucket, and not by the corpus.
 """
@@ -11,8 +11,7 @@ import collections
 import dataclasses
 import re
 import sys
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,19 +119,58 @@ def long_word_parts(word: str) -> list[str]:
     return _PARTS.findall(word)
 
 
+class _Counter:
+    """Words of one unit and how often each occurs.
+
+    Long ones are in parts from the start: a line without spaces is one word, and whole lines would
+    fill the memory.
+    """
+
+    def __init__(self) -> None:
+        self.words: collections.Counter[str] = collections.Counter()
+        """Words, or the first parts of long ones."""
+        self.later_parts: collections.Counter[str] = collections.Counter()
+
+    def __len__(self) -> int:
+        return len(self.words) + len(self.later_parts)
+
+    def add(self, words: Sequence[str]) -> None:
+        """Counts each word once more."""
+        long = [word for word in words if len(word) > MAX_WORD_CHARS]
+        if long:
+            words = [word for word in words if len(word) <= MAX_WORD_CHARS]
+        for word in long:
+            first, *rest = long_word_parts(word)
+            self.words[first] += 1
+            self.later_parts.update(rest)
+        self.words.update(words)
+
+    def to_table(self) -> pa.Table:
+        """Words with their mark, later parts without, as columns `word` and `count`."""
+        words = pa.array(self.words.keys(), pa.string())
+        marked = pc.binary_join_element_wise(SPACE_MARK, words, "")
+        counts = [pa.array(c.values(), pa.int64()) for c in (self.words, self.later_parts)]
+        return pa.table(
+            {
+                "word": pa.chunked_array([marked, pa.array(self.later_parts.keys(), pa.string())]),
+                "count": pa.chunked_array(counts),
+            }
+        )
+
+
 def _count_part(unit: _Unit) -> dict[str, Any]:
-    counter: collections.Counter[str] = collections.Counter()
+    counter = _Counter()
     characters = np.zeros(sys.maxunicode + 1, np.int64)
     num_tables = num_documents = num_bytes = 0
     for texts in unit.sample.blocks(unit.part):
         text = " ".join(texts)
-        counter.update(split_words(text))
+        counter.add(split_words(text))
         characters += _count_characters(text)
         num_documents += len(texts)
         num_bytes += len(text.encode()) - len(texts) + 1
         if len(counter) >= _SPILL_WORDS:
             _write_table(f"{unit.counts}-{num_tables:03d}.parquet", counter)
-            counter.clear()
+            counter = _Counter()
             num_tables += 1
     if counter:
         _write_table(f"{unit.counts}-{num_tables:03d}.parquet", counter)
@@ -156,28 +194,25 @@ def _count_characters(text: str) -> np.ndarray:
     return np.bincount(codes, minlength=sys.maxunicode + 1)
 
 
-def _write_table(location: str, counter: Mapping[str, int]) -> None:
+def _write_table(location: str, counter: _Counter) -> None:
     """Writes words and counts as Parquet, one row group a bucket."""
-    buckets: list[tuple[list[str], list[int]]] = [([], []) for _ in range(_NUM_BUCKETS)]
-    for word, count in _marked(counter):
-        words, counts = buckets[zlib.crc32(word.encode()) % _NUM_BUCKETS]
-        words.append(word)
-        counts.append(count)
+    table = counter.to_table().combine_chunks()
+    buckets = _buckets(table["word"].chunk(0))
+    table = table.take(pa.array(np.argsort(buckets, kind="stable")))
+    sizes = np.bincount(buckets, minlength=_NUM_BUCKETS)
     with storage.atomic_path(location) as path, pq.ParquetWriter(path, _SCHEMA) as writer:
-        for words, counts in buckets:
-            writer.write_table(
-                pa.table([words, counts], schema=_SCHEMA), row_group_size=max(len(words), 1)
-            )
+        for start, size in zip(np.cumsum(sizes) - sizes, sizes, strict=True):
+            group = table.slice(int(start), int(size))
+            writer.write_table(group, row_group_size=max(len(group), 1))
 
 
-def _marked(counter: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-    for word, count in counter.items():
-        if len(word) <= MAX_WORD_CHARS:
-            yield SPACE_MARK + word, count
-        else:
-            first, *rest = long_word_parts(word)
-            yield SPACE_MARK + first, count
-            yield from ((part, count) for part in rest)
+def _buckets(words: pa.StringArray) -> np.ndarray:
+    """int64 [W]: the bucket of each word, from its length, first letter and last byte."""
+    offsets = np.frombuffer(words.buffers()[1], np.int32)[: len(words) + 1].astype(np.int64)
+    data = np.frombuffer(words.buffers()[2], np.uint8)
+    starts, ends = offsets[:-1], offsets[1:]
+    first_letter = data[np.minimum(starts + len(SPACE_MARK.encode()), ends - 1)]
+    return (first_letter * 5 + data[ends - 1] * 3 + (ends - starts)) % _NUM_BUCKETS
 
 
 def _merge(
