@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from clozeflow.errors import UserError
 from pipelines.lineage import Edge, Graph, Node, short
 
 _ABSENT = "(not there)"
@@ -27,7 +28,18 @@ def differences(first: Graph, second: Graph) -> list[Difference]:
     """The differences between two graphs, the ones nearest to the sources first.
 
     Where two artifacts have one fingerprint, their histories are the same and are not looked at.
+
+    Raises:
+        UserError: One of them is a run that ended in several artifacts.
     """
+    for graph in (first, second):
+        if len(graph.roots) != 1:
+            raise UserError(
+                "--diff",
+                "compares one artifact with one",
+                got=", ".join(graph.nodes[root].title for root in graph.roots),
+                fix="Give the folder of one of them.",
+            )
     (one,), (two,) = first.roots, second.roots
     return list(_compare(first, second, one, two, first.nodes[one].type, set()))
 

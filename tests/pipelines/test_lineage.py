@@ -216,3 +216,9 @@ def test_other_data_is_a_difference_of_sources(tmp_path):
     assert [str(difference) for difference in found] == [
         "clozeflow.Corpus < text: source: a.txt (1) / b.txt (2)"
     ]
+
+
+def test_a_run_with_several_results_is_no_side_of_a_comparison(run):
+    write(run / "tokenizer" / "other", ArtifactType.TOKENIZER, vocab_size=7)
+    with pytest.raises(UserError, match="compares one artifact with one"):
+        differences(trace(str(run)), trace(str(run)))
