@@ -9,6 +9,7 @@ import tensorflow as tf
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.shards import order, reader
+from tests.shards import fixtures
 
 
 @pytest.fixture(autouse=True)
@@ -171,3 +172,34 @@ def test_a_split_without_examples_is_refused(shards):
 def test_impossible_divisions_are_refused(shards, size, index, count):
     with pytest.raises(UserError):
         train(shards, global_batch_size=size, process_index=index, num_processes=count)
+
+
+def test_a_shard_that_changes_while_training_stops_it_with_its_name(copy):
+    dataset = train(copy, start_step=0)
+    path = last_file(copy)
+    path.write_bytes(path.read_bytes()[::-1])
+    with pytest.raises(tf.errors.OpError) as caught:
+        take(dataset, 10_000)
+    error = reader.original_error(caught.value)
+    assert error is not None
+    assert path.name in str(error)
+    assert "other content" in str(error)
+
+
+def test_gzipped_shards_are_read_alike(shards, corpus, tokenizer, tmp_path):
+    packed = fixtures.make_shards(
+        tmp_path / "packed",
+        corpus=corpus,
+        tokenizer=tokenizer,
+        examples_per_shard=64,
+        compression="gzip",
+    )
+    files = packed.manifest.splits["train"].files
+    assert all(file.path.endswith(".tfrecord.gz") for file in files)
+    assert sum(f.num_bytes for f in files) < sum(
+        f.num_bytes for f in shards.manifest.splits["train"].files
+    )
+    same(take(train(packed), 20), take(train(shards), 20))
+    names = [packed.path(file.path) for file in files]
+    records = list(tf.data.TFRecordDataset(names, compression_type="GZIP"))
+    assert len(records) == packed.manifest.splits["train"].counts["num_examples"]

@@ -7,6 +7,18 @@ from hypothesis.extra import numpy as hnp
 
 from clozeflow.shards import records
 
+
+def payloads(data: bytes) -> list[bytes]:
+    """What is in the frames, checked."""
+    bounds = records.scan(data)
+    records.check_payloads(data, bounds)
+    return [data[start:end] for start, end in bounds.tolist()]
+
+
+def parse(payload: bytes, seq_len: int):
+    return records.parse(payload, np.array([[0, len(payload)]]), seq_len)
+
+
 SHAPES = st.tuples(st.integers(1, 5), st.integers(8, 40))
 
 
@@ -38,7 +50,7 @@ def rows(largest=2**31 - 1):
 def test_bytes_are_those_of_tf_train_example(content):
     ids, mask = content
     data = b"".join(records.serialize(ids, mask))
-    assert records.payloads(data, records.scan(data)) == examples(ids, mask)
+    assert payloads(data) == examples(ids, mask)
 
 
 @given(rows())
@@ -46,7 +58,7 @@ def test_bytes_are_those_of_tf_train_example(content):
 def test_parse_reverses_serialize(content):
     ids, mask = content
     data = b"".join(records.serialize(ids, mask))
-    parsed = records.parse(records.payloads(data, records.scan(data)), ids.shape[1])
+    parsed = records.parse(data, records.scan(data), ids.shape[1])
     assert parsed is not None
     np.testing.assert_array_equal(parsed[0], ids)
     np.testing.assert_array_equal(parsed[1], mask)
@@ -58,9 +70,9 @@ def test_rows_of_any_length(seq_len):
     ids = generator.integers(0, 50_000, (3, seq_len)).astype(np.int32)
     mask = np.ones_like(ids, np.uint8)
     data = b"".join(records.serialize(ids, mask))
-    payloads = records.payloads(data, records.scan(data))
-    assert payloads == examples(ids, mask)
-    np.testing.assert_array_equal(records.parse(payloads, seq_len)[0], ids)
+    assert payloads(data) == examples(ids, mask)
+    parsed = records.parse(data, records.scan(data), seq_len)
+    np.testing.assert_array_equal(parsed[0], ids)
 
 
 def test_tensorflow_reads_the_file(tmp_path):
@@ -78,14 +90,14 @@ def test_tensorflow_reads_the_file(tmp_path):
 
 
 def test_frames_are_those_of_tensorflow(tmp_path):
-    payloads = [b"", b"x", b"\x00" * 1000]
+    contents = [b"", b"x", b"\x00" * 1000]
     path = tmp_path / "tf.tfrecord"
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for payload in payloads:
+        for payload in contents:
             writer.write(payload)
     data = path.read_bytes()
-    assert data == b"".join(map(records.frame, payloads))
-    assert records.payloads(data, records.scan(data)) == payloads
+    assert data == b"".join(map(records.frame, contents))
+    assert payloads(data) == contents
 
 
 def test_any_cut_inside_a_record_is_found():
@@ -102,16 +114,16 @@ def test_any_changed_byte_is_found():
         changed = bytearray(data)
         changed[place] ^= 0x20
         with pytest.raises(records.DamagedRecordError):
-            records.payloads(bytes(changed), records.scan(bytes(changed)))
+            payloads(bytes(changed))
 
 
 def test_other_forms_of_the_message_are_not_guessed_at():
     ids, mask = np.full((1, 8), 300, np.int32), np.ones((1, 8), np.uint8)
     payload = examples(ids, mask)[0]
-    assert records.parse([payload], 8) is not None
-    assert records.parse([payload], 9) is None
-    assert records.parse([payload + b"\x12\x00"], 8) is None
+    assert parse(payload, 8) is not None
+    assert parse(payload, 9) is None
+    assert parse(payload + b"\x12\x00", 8) is None
     # A value of more bytes than it needs is valid protobuf, and not what we write.
     swapped = tf.train.Example.FromString(payload)
     swapped.features.feature["more"].int64_list.value.append(1)
-    assert records.parse([swapped.SerializeToString(deterministic=True)], 8) is None
+    assert parse(swapped.SerializeToString(deterministic=True), 8) is None

@@ -94,20 +94,21 @@ def check_file(unit: AdoptedFile) -> dict[str, Any]:
     num_bytes, sha256 = artifacts.hash_file(unit.location)
     content = fetch.unpack(unit.location, storage.read_bytes(unit.location))
     try:
-        payloads = records.payloads(content, records.scan(content))
+        bounds = records.scan(content)
+        records.check_payloads(content, bounds)
     except records.DamagedRecordError as error:
         raise fetch.damaged(unit.location, str(error)) from None
-    _check_count(unit.location, len(payloads))
-    seq_len = source.seq_len_of(unit.location, payloads[0])
+    _check_count(unit.location, len(bounds))
+    seq_len = source.seq_len_of(unit.location, content[slice(*bounds[0])])
     if seq_len != unit.seq_len:
         raise UserError(
             unit.location,
             f"its rows are {seq_len} long, the run expects {unit.seq_len}",
             fix=f"Give --seq-len {seq_len}, or shards of {unit.seq_len} tokens.",
         )
-    input_ids, attention_mask = source.decode(unit.location, payloads, seq_len)
+    input_ids, attention_mask = source.decode(unit.location, content, bounds, seq_len)
     _check_ids(unit, input_ids)
-    counts = {"num_examples": len(payloads), "num_tokens": int(attention_mask.sum(dtype=np.int64))}
+    counts = {"num_examples": len(bounds), "num_tokens": int(attention_mask.sum(dtype=np.int64))}
     return {"num_bytes": num_bytes, "sha256": sha256, "counts": counts}
 
 

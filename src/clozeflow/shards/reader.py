@@ -111,6 +111,15 @@ def eval_batches(
     return _dataset(batches, {"input_ids": rows, "attention_mask": rows, "row": row_spec})
 
 
+def original_error(error: tf.errors.OpError) -> UserError | None:
+    """The user's error that stopped a dataset of ours, which TensorFlow raises as its own."""
+    return next((found for found in _stopped_by if str(found) in str(error.message)), None)
+
+
+_stopped_by: list[UserError] = []
+"""Errors of generators, which TensorFlow passes on as text alone."""
+
+
 def _part_size(global_batch_size: int, process_index: int, num_processes: int) -> int:
     if not 0 <= process_index < num_processes:
         raise UserError(
@@ -177,8 +186,15 @@ def _join(parts: list[Examples]) -> Examples:
 def _dataset(
     batches: Callable[[], Iterator[dict[str, Any]]], signature: dict[str, tf.TensorSpec]
 ) -> tf.data.Dataset:
+    def noted() -> Iterator[dict[str, Any]]:
+        try:
+            yield from batches()
+        except UserError as error:
+            _stopped_by.append(error)
+            raise
+
     options = tf.data.Options()
     # The batches are divided among processes already: TensorFlow must not do it again.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=signature)
+    dataset = tf.data.Dataset.from_generator(noted, output_signature=signature)
     return dataset.prefetch(tf.data.AUTOTUNE).with_options(options)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import google_crc32c
 import numpy as np
@@ -69,60 +69,74 @@ def scan(data: bytes) -> np.ndarray:
     Raises:
         DamagedRecordError: The frames do not fit the data.
     """
-    bounds, position = [], 0
+    lengths_of_headers: dict[bytes, int] = {}
+    starts, lengths, position = [], [], 0
     while position < len(data):
         header = data[position : position + HEADER_BYTES]
-        length = int.from_bytes(header[:8], "little")
-        if len(header) < HEADER_BYTES or header != _header(length):
-            raise DamagedRecordError(f"no record's header at byte {position:,}")
-        start = position + HEADER_BYTES
-        position = start + length + FOOTER_BYTES
-        bounds.append((start, start + length))
+        length = lengths_of_headers.get(header)
+        if length is None:
+            length = int.from_bytes(header[:8], "little")
+            if len(header) < HEADER_BYTES or header != _header(length):
+                raise DamagedRecordError(f"no record's header at byte {position:,}")
+            lengths_of_headers[header] = length
+        position += HEADER_BYTES
+        starts.append(position)
+        lengths.append(length)
+        position += length + FOOTER_BYTES
     if position > len(data):
-        raise DamagedRecordError(f"cut in the record at byte {bounds[-1][0]:,}")
-    return np.array(bounds, np.int64).reshape(-1, 2)
+        raise DamagedRecordError(f"cut in the record at byte {starts[-1]:,}")
+    first = np.array(starts, np.int64)
+    return np.stack([first, first + np.array(lengths, np.int64)], axis=1)
 
 
-def payloads(data: bytes, bounds: np.ndarray) -> list[bytes]:
-    """The payloads at `bounds` (int64 [N, 2]), their checksums checked.
+def check_payloads(data: bytes, bounds: np.ndarray) -> None:
+    """Compares the payloads at `bounds` (int64 [N, 2]) with their checksums.
 
     Raises:
         DamagedRecordError: A payload is not what was written.
     """
-    found = []
     for start, end in bounds.tolist():
-        payload = data[start:end]
-        if data[end : end + FOOTER_BYTES] != struct.pack("<I", masked_crc(payload)):
+        if data[end : end + FOOTER_BYTES] != struct.pack("<I", masked_crc(data[start:end])):
             raise DamagedRecordError(f"wrong checksum of the record at byte {start:,}")
-        found.append(payload)
-    return found
 
 
-def parse(rows: Sequence[bytes], seq_len: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """The examples in payloads that `serialize` made: int32 [N, T] ids and uint8 [N, T] mask.
+def parse(data: bytes, bounds: np.ndarray, seq_len: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """The examples that `serialize` made, at `bounds`: int32 [N, T] ids and uint8 [N, T] mask.
 
     Returns None if any was written in another form of the same message: those are for a
     protobuf parser.
     """
-    masks, ids, ends, end = [], [], [], 0
-    for row in rows:
-        layout = _layout_of(len(row), seq_len)
-        if layout is None:
+    starts, lengths = bounds[:, 0], bounds[:, 1] - bounds[:, 0]
+    input_ids = np.empty((len(bounds), seq_len), np.int32)
+    attention_mask = np.empty((len(bounds), seq_len), np.uint8)
+    octets = np.frombuffer(data, np.uint8)
+    for length in np.unique(lengths).tolist():  # rows of one length have one layout
+        chosen = np.flatnonzero(lengths == length)
+        windows = np.lib.stride_tricks.sliding_window_view(octets, length)
+        parsed = _parse_alike(windows[starts[chosen]], seq_len)
+        if parsed is None:
             return None
-        before, between = layout
-        middle = len(before) + seq_len
-        start = middle + len(between)
-        if not row.startswith(before) or row[middle:start] != between:
-            return None
-        masks.append(row[len(before) : middle])
-        ids.append(row[start:])
-        end += len(row) - start
-        ends.append(end)
-    values = _unpack_varints(b"".join(ids), np.array(ends, np.int64), seq_len)
-    mask = np.frombuffer(b"".join(masks), np.uint8).reshape(-1, seq_len)
-    if values is None or (mask > 1).any():
+        input_ids[chosen], attention_mask[chosen] = parsed
+    return input_ids, attention_mask
+
+
+def _parse_alike(payloads: np.ndarray, seq_len: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Examples whose payloads are of one length: uint8 [N, length]."""
+    template = _template_of(payloads.shape[1], seq_len)
+    if template is None:
         return None
-    return values, mask
+    before, between = (np.frombuffer(part, np.uint8) for part in template)
+    mask_end = len(before) + seq_len
+    ids_start = mask_end + len(between)
+    masks = payloads[:, len(before) : mask_end]
+    ids = _unpack_varints(np.ascontiguousarray(payloads[:, ids_start:]), seq_len)
+    is_ours = (
+        ids is not None
+        and (payloads[:, : len(before)] == before).all()
+        and (payloads[:, mask_end:ids_start] == between).all()
+        and masks.max(initial=0) <= 1
+    )
+    return (ids, masks) if ids is not None and is_ours else None
 
 
 def _pack_varints(values_NT: np.ndarray) -> tuple[bytes, list[int]]:
@@ -134,7 +148,7 @@ def _pack_varints(values_NT: np.ndarray) -> tuple[bytes, list[int]]:
         octets, used = _varints(values_NT)
     octets, used = (a.view(np.uint8).reshape(len(values_NT), -1) for a in (octets, used))
     ends = np.cumsum(used.sum(axis=1, dtype=np.int64))
-    return octets[used.view(bool)].tobytes(), ends.tolist()
+    return octets.reshape(-1).take(np.flatnonzero(used)).tobytes(), ends.tolist()
 
 
 @functools.lru_cache(maxsize=32)
@@ -154,27 +168,34 @@ def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ((groups & 0x7F) | (goes_on << 7)).astype(np.uint8), used.view(np.uint8)
 
 
-def _unpack_varints(data: bytes, row_ends: np.ndarray, seq_len: int) -> np.ndarray | None:
-    """The reverse of `_pack_varints`: int32 [N, T], or None if the rows are not T values long."""
-    octets = np.frombuffer(data, np.uint8)
-    lasts = np.flatnonzero(octets < 0x80)
-    if len(lasts) != len(row_ends) * seq_len or not np.array_equal(
-        lasts[seq_len - 1 :: seq_len] + 1, row_ends
-    ):
+def _unpack_varints(octets: np.ndarray, seq_len: int) -> np.ndarray | None:
+    """The reverse of `_pack_varints` for rows of equally many bytes: int32 [N, T].
+
+    Returns None if a row does not hold `seq_len` numbers, or one is no int32.
+
+    Args:
+        octets: uint8 [N, bytes of a row].
+        seq_len: Numbers in a row.
+    """
+    is_last = octets < 0x80
+    if not (is_last[:, -1].all() and (is_last.sum(axis=1, dtype=np.int32) == seq_len).all()):
         return None
-    firsts = np.empty_like(lasts)
-    firsts[:1], firsts[1:] = 0, lasts[:-1] + 1
-    widths = lasts - firsts
-    values = (octets[firsts] & 0x7F).astype(np.int64)
-    place = 1
-    while (longer := np.flatnonzero(widths >= place)).size:
-        if place == _MAX_VARINT_BYTES:
+    is_last = is_last.reshape(-1)
+    groups = (octets & 0x7F).astype(np.int32).reshape(-1)
+    # Each byte of a number is higher than the one before it. All are treated as if they were last.
+    values, follows = groups, np.ones(len(groups), bool)
+    for place in range(1, _MAX_VARINT_BYTES + 1):
+        follows[place:] &= ~is_last[:-place]
+        follows[:place] = False
+        if not follows.any():
+            # Three times as fast as values[is_last].
+            return values.take(np.flatnonzero(is_last)).reshape(-1, seq_len)
+        if place == 4 and (groups[follows] > 7).any():
             return None
-        values[longer] |= (octets[firsts[longer] + place] & 0x7F).astype(np.int64) << (7 * place)
-        place += 1
-    if values.size and values.max() > np.iinfo(np.int32).max:
-        return None
-    return values.astype(np.int32).reshape(-1, seq_len)
+        with_lower = groups << (7 * place)
+        with_lower[1:] |= values[:-1]
+        values = values + follows * (with_lower - values)  # np.where, four times as fast
+    return None
 
 
 @functools.lru_cache(maxsize=1 << 14)
@@ -204,7 +225,7 @@ def _entry(name: bytes, num_bytes: int) -> tuple[bytes, bytes]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _layout_of(payload_bytes: int, seq_len: int) -> tuple[bytes, bytes] | None:
+def _template_of(payload_bytes: int, seq_len: int) -> tuple[bytes, bytes] | None:
     """The template of a payload of this length, if `serialize` writes any such."""
     guess = payload_bytes - seq_len - sum(map(len, _template(seq_len, seq_len)))
     for num_id_bytes in range(max(seq_len, guess - 16), guess + 1):

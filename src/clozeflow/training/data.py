@@ -93,6 +93,8 @@ def readable_errors(shards: Artifact) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
+        if found := reader.original_error(error):
+            raise found from error
         if OUT_OF_RANGE in str(error.message):
             raise UserError(
                 shards.uri,
