@@ -39,7 +39,6 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
             "num_train_steps": 800,
             "global_batch_size": 16,
             "peak_learning_rate": 3e-3,
-            "warmup_steps": 80,
             "dropout_rate": 0.0,
             "prompts": [
                 "My fellow <mask>,",

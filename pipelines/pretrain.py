@@ -56,7 +56,7 @@ def pretrain(
     optimizer: str = "adamw",
     schedule: str = "linear",
     peak_learning_rate: float = 2e-3,
-    warmup_steps: int = 40,
+    warmup_steps: int = -1,
     masking_rate: float = 0.15,
     masking_unit: str = "token",
     recompute: str = "none",

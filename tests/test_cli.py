@@ -53,6 +53,19 @@ def test_user_error_is_one_message_without_a_traceback(tmp_path):
     assert "Traceback" not in result.stderr
 
 
+def test_verify_says_of_every_folder_what_it_is(tmp_path):
+    result = run("verify", str(tmp_path / "first"), str(tmp_path / "second"))
+    assert result.returncode == 2
+    assert "first" in result.stderr
+    assert "second" in result.stderr
+
+
+def test_verify_of_nothing_is_an_error():
+    result = run("verify")
+    assert result.returncode == 2
+    assert "no folder" in result.stderr
+
+
 def test_wrong_value_names_the_flag(tmp_path):
     result = run("shard", "--corpus", "a", "--tokenizer", "b", "--output", "c", "--seq-len", "4")
     assert result.returncode == 2

@@ -23,7 +23,7 @@ def train(
     optimizer: str = "adamw",
     schedule: str = "linear",
     peak_learning_rate: float = 0.002,
-    warmup_steps: int = 40,
+    warmup_steps: int = -1,
     decay_share: float = 0.2,
     weight_decay: float = 0.01,
     max_gradient_norm: float = 1.0,

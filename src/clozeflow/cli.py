@@ -121,9 +121,19 @@ def _run_stage(command: Any) -> None:
 def _verify(command: Verify) -> None:
     from clozeflow.verification import verify
 
+    if not command.folders:
+        raise UserError("verify", "no folder is given", fix="Name the folders of artifacts.")
+    errors = 0
     for folder in command.folders:
-        manifest = verify(folder)
-        print(f"{folder}: {manifest.type} is whole ({len(manifest.all_files())} files)")
+        try:
+            manifest = verify(folder)
+        except UserError as error:
+            print(f"error: {error}", file=sys.stderr)
+            errors += 1
+        else:
+            print(f"{folder}: {manifest.type} is whole ({len(manifest.all_files())} files)")
+    if errors:
+        sys.exit(2)
 
 
 _OTHERS: dict[str, Callable[..., Any]] = {

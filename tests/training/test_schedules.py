@@ -79,6 +79,12 @@ def test_nonsense_is_refused(settings: dict, named: str) -> None:
         TrainConfig(**settings)
 
 
+@pytest.mark.parametrize(("num_steps", "warmup_steps"), [(1, 0), (40, 4), (400, 40)])
+def test_the_warm_up_is_a_tenth_of_the_run_where_nothing_is_said(num_steps, warmup_steps) -> None:
+    config = in_steps(TrainConfig(num_train_steps=num_steps), num_examples=1000, seq_len=128)
+    assert config.warmup_steps == warmup_steps
+
+
 def test_a_warm_up_longer_than_the_epochs_is_refused() -> None:
     config = TrainConfig(num_train_epochs=1.0, global_batch_size=100, warmup_steps=10)
     with pytest.raises(UserError, match="--warmup-steps"):

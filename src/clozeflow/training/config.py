@@ -11,6 +11,9 @@ from clozeflow.config import StageConfig
 DEFAULT_NUM_TRAIN_STEPS = 400
 """Where no duration is given."""
 
+TENTH_OF_RUN = -1
+"""As `warmup_steps`."""
+
 
 class Preset(enum.StrEnum):
     """RoBERTa-style encoders by size: layers x hidden size."""
@@ -134,8 +137,8 @@ class TrainConfig(StageConfig):
     """How the learning rate goes on after the warm-up."""
     peak_learning_rate: float = 2e-3
     """The rate at the end of the warm-up."""
-    warmup_steps: int = 40
-    """Steps over which the rate rises linearly from 0."""
+    warmup_steps: int = TENTH_OF_RUN
+    """Steps over which the rate rises linearly from 0; -1 for a tenth of the run."""
     decay_share: float = 0.2
     """The share of the run over which `wsd` comes down (0 to 1)."""
     weight_decay: float = 0.01
@@ -200,7 +203,7 @@ class TrainConfig(StageConfig):
         given = [name for name in names if getattr(self, name)]
         if given:
             self.check(given[-1], len(given) == 1, "the only duration")
-        self.check("warmup_steps", self.warmup_steps >= 0, "0 or more")
+        self.check("warmup_steps", self.warmup_steps >= TENTH_OF_RUN, "0 or more, or -1")
         if given in ([], ["num_train_steps"]):
             num_steps = self.num_train_steps or DEFAULT_NUM_TRAIN_STEPS
             self.check(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from clozeflow.training.config import DEFAULT_NUM_TRAIN_STEPS, TrainConfig
+from clozeflow.training.config import DEFAULT_NUM_TRAIN_STEPS, TENTH_OF_RUN, TrainConfig
 
 
 def in_steps(config: TrainConfig, *, num_examples: int, seq_len: int) -> TrainConfig:
-    """The settings with the duration in steps, whatever it was given in.
+    """The settings with duration and warm-up in steps, whatever they were given in.
 
     Args:
         config: The settings.
@@ -25,6 +25,11 @@ def in_steps(config: TrainConfig, *, num_examples: int, seq_len: int) -> TrainCo
         num_steps = math.ceil(config.num_train_tokens / (config.global_batch_size * seq_len))
     else:
         num_steps = config.num_train_steps or DEFAULT_NUM_TRAIN_STEPS
+    is_share = config.warmup_steps == TENTH_OF_RUN
     return dataclasses.replace(
-        config, num_train_steps=num_steps, num_train_epochs=0.0, num_train_tokens=0
+        config,
+        num_train_steps=num_steps,
+        num_train_epochs=0.0,
+        num_train_tokens=0,
+        warmup_steps=num_steps // 10 if is_share else config.warmup_steps,
     )
