@@ -1,6 +1,8 @@
 # One image for every stage: `cpu` for data stages, evaluation and small training, `tpu` for
-# training on TPU. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
+# training on TPU, `tpu-pod` for training on slices of several hosts. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
+# Vertex AI's base image for TensorFlow on TPU pods, with Python 3.11 added: it has no default.
+ARG TPU_POD_BASE_IMAGE=scratch
 
 FROM ${BASE_IMAGE} AS builder
 RUN python3 -m venv /opt/clozeflow
@@ -36,6 +38,22 @@ ENV NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
     TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so
 USER clozeflow
 HEALTHCHECK --interval=5m --timeout=30s CMD ["clozeflow", "--help"]
+
+# Its entry point is its base's, which starts the program on every host: no ENTRYPOINT, no USER.
+FROM ${TPU_POD_BASE_IMAGE} AS tpu-pod
+RUN python3.11 -m venv /opt/clozeflow
+ENV PATH=/opt/clozeflow/bin:$PATH
+COPY requirements/tpu.lock /build/requirements/
+RUN pip install --no-cache-dir --no-deps --require-hashes -r /build/requirements/tpu.lock
+COPY pyproject.toml README.md LICENSE /build/
+COPY src/ /build/src/
+RUN pip install --no-cache-dir --no-deps --no-build-isolation /build \
+    && ln -s "$(find /opt/clozeflow -name libtpu.so | head -n 1)" /lib/libtpu.so
+ENV PYTHONUNBUFFERED=1 \
+    TF_USE_LEGACY_KERAS=1 \
+    TF_CPP_MIN_LOG_LEVEL=2 \
+    NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
+    TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so
 
 FROM runtime AS cpu
 COPY --from=cpu-builder /opt/clozeflow /opt/clozeflow

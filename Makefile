@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --no-annotate --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format compile images lock clean
+.PHONY: help install demo test test-all lint format compile images images-test lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,9 @@ compile: $(STAMP) ## Compile every component and pipeline
 images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|podman|buildah)
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target cpu --tag $(IMAGE):cpu .
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target tpu --tag $(IMAGE):tpu .
+
+images-test: $(STAMP) ## Build the images on Debian's Python and run every stage in them (root, buildah, debootstrap)
+	$(BIN)/python images/test.py $(IMAGES_TEST_FLAGS)
 
 lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
 	$(LOCK) --extra cpu --extra sample --extra hub --extra language --extra pipelines --extra dev --output-file requirements/dev.lock

@@ -51,6 +51,13 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         help="a parameter of the pipeline; several are given one after another",
     )
     run.add_argument("--runner", choices=("environment", "docker"), default="environment")
+    run.add_argument(
+        "--in-image",
+        default="",
+        metavar="COMMAND",
+        help="run each task by a command of yours that runs others in the image {image}, for "
+        "example 'podman run --rm --volume /data:/data {image}'",
+    )
     run.set_defaults(command=_run)
 
 
@@ -77,7 +84,13 @@ def _run(options: argparse.Namespace) -> None:
     preset = find_preset(options.pipeline, options.preset)
     arguments = {**preset, **parse_arguments(spec_of(pipeline), options.param)}
     try:
-        folder = run(pipeline, arguments, output=options.output, runner=Runner(options.runner))
+        folder = run(
+            pipeline,
+            arguments,
+            output=options.output,
+            runner=Runner(options.runner),
+            in_image=options.in_image,
+        )
     except TaskFailed as error:
         print(f"\nerror: {error}", file=sys.stderr)
         sys.exit(1)

@@ -4,6 +4,7 @@ import contextlib
 import enum
 import io
 import os
+import shlex
 import signal
 import sys
 import warnings
@@ -44,6 +45,7 @@ def run(
     *,
     output: Path,
     runner: Runner = Runner.ENVIRONMENT,
+    in_image: str = "",
     cache: Path | None = None,
     screen: TextIO | None = None,
 ) -> Path:
@@ -54,6 +56,7 @@ def run(
         arguments: Values of its parameters; the others keep their defaults.
         output: The folder that runs are kept in.
         runner: What runs the tasks.
+        in_image: A command that runs another in the image `{image}`: it is put before each task's.
         cache: Where stages find work that earlier runs finished; by default `cache_folder()`.
         screen: Where the tasks' output is shown.
 
@@ -63,7 +66,12 @@ def run(
     """
     values = check_arguments(spec_of(pipeline), arguments)
     folder = RunFolder.open(output.absolute(), pipeline.name, values)
-    tasks = TaskRunner(run=folder, screen=screen or sys.stdout, cache=cache or cache_folder())
+    tasks = TaskRunner(
+        run=folder,
+        screen=screen or sys.stdout,
+        cache=cache or cache_folder(),
+        in_image=tuple(shlex.split(in_image)),
+    )
     status = Status.FAILED
     try:
         with _quiet(folder.path / "record" / "kfp.log"), installed(tasks), _session(folder, runner):

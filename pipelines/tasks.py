@@ -35,6 +35,8 @@ class TaskRunner:
     screen: TextIO
     cache: Path | None
     """Where stages find work that earlier runs finished."""
+    in_image: tuple[str, ...] = ()
+    """A command that runs another in the image `{image}`; without one, tasks run right here."""
     failed: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """Records of the tasks that failed."""
     unnamed: int = 0
@@ -70,13 +72,18 @@ class TaskRunner:
         self.run.write_task(task, record)
         self.screen.write(f"── {task}\n")
         exit_code = run_shown(
-            resolve_command(command),
+            self._full_command(image, command),
             environment=self._environment(variables),
             screen=self.screen,
             log=log,
             keep_open=(self.run.lock_descriptor,),
         )
         return self._finish(task, record, exit_code)
+
+    def _full_command(self, image: str, command: list[str]) -> list[str]:
+        if self.in_image:
+            return [*(word.replace("{image}", image) for word in self.in_image), *command]
+        return resolve_command(command)
 
     def _name(self, executor_input: Mapping[str, Any], command: Sequence[str]) -> str:
         """A task's name is that of its folder; one that is told of no folder gets a number."""

@@ -182,7 +182,7 @@ def _finish_pool(pool: dict[str, Any], tpu: Slice) -> None:
     if tpu.topology:
         pool["machine_spec"]["tpu_topology"] = tpu.topology
     container = pool["container_spec"]
-    container["image_uri"] = images.TPU
+    container["image_uri"] = images.TPU_POD if tpu.num_hosts > 1 else images.TPU
     if tpu.num_hosts > 1:
         # The pod image's own entry point starts the program on every host: no command.
         container["args"] = [*container.pop("command"), *copy.copy(container["args"])]

@@ -36,6 +36,15 @@ def test_tasks_run_in_this_environment_and_hand_on_their_artifacts(tmp_path):
     assert "writing ab" in shown
 
 
+def test_tasks_run_by_a_command_that_enters_their_image(tmp_path):
+    wrapper = tmp_path / "enter.sh"
+    wrapper.write_text('echo "in $1"; shift; exec "$@"')
+    screen = io.StringIO()
+    run(toy, {}, output=tmp_path / "runs", in_image=f"sh {wrapper} {{image}}", screen=screen)
+    assert "in toy" in screen.getvalue()
+    assert "writing ab" in screen.getvalue()
+
+
 def test_a_condition_on_a_parameter_output_is_followed(tmp_path):
     short, _ = run_toy(tmp_path)
     long, _ = run_toy(tmp_path, second="bbbb")

@@ -43,7 +43,9 @@ def test_executor_input_comes_back_unchanged(name):
     assert words[:2] == ["clozeflow-component", "train"]
     assert json.loads(words[2]) == rendering.EXECUTOR_INPUT
     # The pod image keeps its own entry point, so several hosts mean: no command.
-    assert bool(pool.container_spec.command) == (find_slice(name).num_hosts == 1)
+    has_one_host = find_slice(name).num_hosts == 1
+    assert bool(pool.container_spec.command) == has_one_host
+    assert pool.container_spec.image_uri == (images.TPU if has_one_host else images.TPU_POD)
 
 
 @pytest.mark.parametrize("name", ["v2-8", "v3-32"])
