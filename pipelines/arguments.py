@@ -6,6 +6,7 @@ pipeline's own definition, and every stage's settings are built once, before any
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -195,3 +196,17 @@ def _settings(
         for name, value in settings.items()
         if value is not None and name not in CUSTOM_JOB_FIELDS
     }
+
+
+def bucket_of(pipeline_root: str) -> str:
+    """The bucket of a `gs://` folder.
+
+    Raises:
+        UserError: It is no such folder.
+    """
+    match = re.fullmatch(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/.*)?", pipeline_root)
+    if not match:
+        raise UserError(
+            "--pipeline-root", "is no folder of a bucket", got=pipeline_root, fix="Give gs://…/…."
+        )
+    return match[1]

@@ -161,19 +161,18 @@ def chosen_variant(options: argparse.Namespace) -> Variant:
         return HERE
     if not options.tpu:
         raise UserError(
-            f"--target {options.target}",
-            "needs a slice",
-            expected="--tpu",
+            "--tpu",
+            f"is missing: training on {options.target} needs a slice",
             fix="Add for example --tpu v5e-4.",
         )
     return _tpu_variant(options)
 
 
 def _tpu_variant(options: argparse.Namespace) -> Variant:
+    tpu = find_slice(options.tpu)  # before what follows, which takes seconds to import
     from pipelines.gke import gke_variant
     from pipelines.tpu import Unsupported, check_slice, vertex_variant
 
-    tpu = find_slice(options.tpu)
     check_slice(tpu, Unsupported.ALLOW if options.allow_unsupported else Unsupported.REFUSE)
     others = {"corpus_gib": options.corpus_gib, "notified": tuple(options.notify)}
     if options.target is Target.KFP:

@@ -80,7 +80,8 @@ def _cell(value: Any) -> object:
 
 def _svg(graph: Graph) -> str:
     places = _places(graph)
-    width = max(x for x, _ in places.values()) + _BOX_WIDTH + 2
+    num_rows = len({y for _, y in places.values()})
+    width = max(x for x, _ in places.values()) + _BOX_WIDTH + _bulge(num_rows) + 2
     height = max(y for _, y in places.values()) + _BOX_HEIGHT + 2
     edges = [
         _arrow(places[edge.fingerprint], places[node.fingerprint])
@@ -94,6 +95,11 @@ def _svg(graph: Graph) -> str:
         + "".join(edges + boxes)
         + "</svg>"
     )
+
+
+def _bulge(num_rows: int) -> int:
+    """How far to the side, in pixels, an edge over so many rows bends."""
+    return 30 * num_rows
 
 
 def _places(graph: Graph) -> dict[str, tuple[int, int]]:
@@ -130,10 +136,18 @@ def _box(node: Node, x: int, y: int) -> str:
 
 
 def _arrow(start: tuple[int, int], end: tuple[int, int]) -> str:
-    x1, y1 = start[0] + _BOX_WIDTH // 2, start[1] + _BOX_HEIGHT
-    x2, y2 = end[0] + _BOX_WIDTH // 2, end[1]
-    middle = (y1 + y2) // 2
+    """From box to box: straight down to the next row, and around the rows between otherwise."""
+    num_rows = (end[1] - start[1]) // (_BOX_HEIGHT + _GAP_Y)
+    if num_rows > 1:
+        x1, y1 = start[0] + _BOX_WIDTH, start[1] + _BOX_HEIGHT // 2
+        x2, y2 = end[0] + _BOX_WIDTH, end[1] + _BOX_HEIGHT // 3
+        side = max(x1, x2) + _bulge(num_rows)
+        bends = f"{side},{y1} {side},{y2}"
+    else:
+        x1, y1 = start[0] + _BOX_WIDTH // 2, start[1] + _BOX_HEIGHT
+        x2, y2 = end[0] + _BOX_WIDTH // 2, end[1]
+        bends = f"{x1},{(y1 + y2) // 2} {x2},{(y1 + y2) // 2}"
     return (
-        f'<path d="M{x1},{y1} C{x1},{middle} {x2},{middle} {x2},{y2}" fill="none" '
+        f'<path d="M{x1},{y1} C{bends} {x2},{y2}" fill="none" '
         f'stroke="#5f6368" stroke-width="1.5"/><circle cx="{x2}" cy="{y2}" r="3" fill="#5f6368"/>'
     )

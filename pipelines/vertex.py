@@ -25,7 +25,7 @@ from google.cloud.storage import Client as StorageClient
 
 from clozeflow import storage as files
 from clozeflow.errors import UserError
-from pipelines.arguments import check_arguments, parameter_definitions
+from pipelines.arguments import bucket_of, check_arguments, parameter_definitions
 from pipelines.lint import lint, untagged
 
 FINAL = {
@@ -103,18 +103,14 @@ def prepare(place: Place, request: Request) -> Request:
 
 
 def _check_bucket(place: Place, pipeline_root: str) -> None:
-    match = re.fullmatch(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/.*)?", pipeline_root)
-    if not match:
-        raise UserError(
-            "--pipeline-root", "is no folder of a bucket", got=pipeline_root, fix="Give gs://…/…."
-        )
+    bucket = bucket_of(pipeline_root)
     with explained("--pipeline-root"):
         client = StorageClient(project=place.project, credentials=place.credentials)
-        if client.lookup_bucket(match[1]) is None:
+        if client.lookup_bucket(bucket) is None:
             raise UserError(
-                f"gs://{match[1]}",
+                f"gs://{bucket}",
                 "there is no such bucket",
-                fix=f"Create it (gcloud storage buckets create gs://{match[1]} "
+                fix=f"Create it (gcloud storage buckets create gs://{bucket} "
                 f"--project {place.project} --location {place.location}), or give another.",
             )
 

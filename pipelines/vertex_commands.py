@@ -81,6 +81,19 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(target=compilation.Target.VERTEX)
 
 
+def _check_early(options: argparse.Namespace) -> None:
+    """What can be said before the imports and the compiling, which take seconds."""
+    from clozeflow.slices import find_slice
+    from pipelines.arguments import bucket_of
+    from pipelines.catalog import PIPELINES, find_pipeline
+
+    if options.pipeline not in PIPELINES:
+        find_pipeline(options.pipeline)
+    elif options.tpu:
+        find_slice(options.tpu)
+    bucket_of(options.pipeline_root)
+
+
 def _request(options: argparse.Namespace) -> Request:
     """The request of a command line: compiled, or read from a file."""
     import yaml
@@ -95,7 +108,6 @@ def _request(options: argparse.Namespace) -> Request:
         made = find_pipeline(options.pipeline, compilation.chosen_variant(options))
         text = compiled(made, compilation.chosen_images(options))
     else:
-        find_pipeline(options.pipeline)
         text = Path(options.pipeline).read_text(encoding="utf-8")
     spec = next(iter(yaml.safe_load_all(text)))
     preset = find_preset(options.pipeline, options.preset)
@@ -110,6 +122,7 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _submit(options: argparse.Namespace) -> None:
+    _check_early(options)
     from pipelines.cost import estimate
     from pipelines.vertex import follow, prepare, submit
 
@@ -135,6 +148,7 @@ def _confirmed() -> bool:
 
 
 def _schedule(options: argparse.Namespace) -> None:
+    _check_early(options)
     from pipelines.vertex import prepare, schedule
 
     place = chosen_place(options)

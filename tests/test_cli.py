@@ -66,6 +66,12 @@ def test_verify_of_nothing_is_an_error():
     assert "no folder" in result.stderr
 
 
+def test_an_empty_output_is_refused():
+    result = run("corpus", "--source", "sample", "--output", "")
+    assert result.returncode == 2
+    assert "--output: is empty" in result.stderr
+
+
 def test_wrong_value_names_the_flag(tmp_path):
     result = run("shard", "--corpus", "a", "--tokenizer", "b", "--output", "c", "--seq-len", "4")
     assert result.returncode == 2

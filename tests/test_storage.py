@@ -1,5 +1,6 @@
 """Files appear whole or not at all, on this machine and on an object store."""
 
+import socket
 import uuid
 from pathlib import Path
 
@@ -95,3 +96,22 @@ def test_a_file_in_the_way_of_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         storage.write_text(f"{tmp_path}/file/below", "x")
+
+
+@pytest.mark.parametrize("location", ["s3://bucket/a.txt", "nothing://x"])
+def test_a_kind_of_storage_that_is_not_installed(location):
+    with pytest.raises(UserError, match="this kind of storage cannot be opened"):
+        storage.is_file(location)
+
+
+def test_no_way_to_google_is_said_in_the_first_second(monkeypatch):
+    def no_address(*_):
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_address)
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setattr("urllib.request.getproxies", dict)
+    storage._host_is_known.cache_clear()
+    with pytest.raises(UserError, match=r"gs://bucket/a\.txt: cannot be reached"):
+        storage.is_file("gs://bucket/a.txt")
+    storage._host_is_known.cache_clear()

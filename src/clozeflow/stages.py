@@ -143,6 +143,8 @@ def run_stage(
     Raises:
         UserError: An input is not what the stage reads, or the folder holds something else.
     """
+    if not output.strip():
+        raise UserError("--output", "is empty", fix="Name the folder of the artifact to make.")
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)
     refs = _input_refs(stage, config, opened)

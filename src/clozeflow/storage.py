@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import logging
 import os
 import shutil
+import socket
 import tempfile
 import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +27,13 @@ import fsspec
 from clozeflow.errors import UserError
 
 TEMPORARY_PREFIX = ".tmp-"
+
+GOOGLE_STORAGE = "storage.googleapis.com"
+_EMULATOR = "STORAGE_EMULATOR_HOST"
+
+# gcsfs asks for each bucket's kind by gRPC and logs a traceback for every attempt that fails.
+os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+logging.getLogger("gcsfs").setLevel(logging.CRITICAL)
 
 
 def is_remote(location: str) -> bool:
@@ -42,8 +53,45 @@ def local_path(location: str) -> Path:
 
 
 def filesystem(location: str) -> tuple[Any, str]:
-    """Fsspec's file system for the location, and the location's path within it."""
-    return fsspec.core.url_to_fs(location if is_remote(location) else str(local_path(location)))
+    """Fsspec's file system for the location, and the location's path within it.
+
+    Raises:
+        UserError: There is no such kind of storage here, or no way to it.
+    """
+    if not is_remote(location):
+        return fsspec.core.url_to_fs(str(local_path(location)))
+    try:
+        found = fsspec.core.url_to_fs(location)
+    except (ImportError, ValueError) as error:
+        raise UserError(
+            location,
+            f"this kind of storage cannot be opened: {error}",
+            expected="a local path or gs://…",
+            fix="Give one of these, or install fsspec's package for the other.",
+        ) from None
+    if urllib.parse.urlsplit(location).scheme in ("gs", "gcs"):
+        _check_way_to_google(location, os.environ.get(_EMULATOR, ""))
+    return found
+
+
+@functools.cache
+def _host_is_known(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, 443)
+    except OSError:
+        return False
+    return True
+
+
+def _check_way_to_google(location: str, emulator: str) -> None:
+    """Fails in the first second where gcsfs would try again for minutes."""
+    has_proxy = "https" in urllib.request.getproxies()
+    if not emulator and not has_proxy and not _host_is_known(GOOGLE_STORAGE):
+        raise UserError(
+            location,
+            "cannot be reached: this machine finds no address of Google Cloud Storage",
+            fix=f"Check the network and its proxy settings (or set {_EMULATOR}).",
+        )
 
 
 def is_file(location: str) -> bool:
@@ -137,7 +185,9 @@ def write_error(location: str, error: OSError) -> UserError:
             fix="Make room and run the same command again: it goes on where it stopped.",
         )
     return UserError(
-        location, f"cannot be written: {error.strerror or error}", fix="Check the folder's rights."
+        location,
+        f"cannot be written: {error.strerror or error}",
+        fix="Check the path and the folder's rights.",
     )
 
 

@@ -6,6 +6,8 @@ import json
 import lzma
 import os
 import socket
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -238,3 +240,34 @@ def test_hub_data_set_split_by_hash(make_corpus, hub_folder):
     assert len(made.documents("train")) > 120
     with pytest.raises(UserError, match=r"has no field 'text' \(got body\)"):
         make_corpus([hub_folder])
+
+
+def test_an_empty_name_is_refused():
+    for empty in ("", "  "):
+        with pytest.raises(UserError, match="--source"):
+            CorpusConfig(source=("a.txt", empty))
+
+
+def test_hidden_files_of_a_folder_are_left_out(tmp_path):
+    for name in ("a.txt", ".hidden.txt", ".git/b.txt", "sub/c.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    found = sources.find_files(CorpusConfig(source=(str(tmp_path),)))
+    assert [file.ref_name for file in found] == ["a.txt", "c.txt"]
+
+
+def test_an_error_after_a_parquet_file_ends_the_process_in_order(tmp_path):
+    """Arrow's threads of read-ahead used to abort the process on top of the message."""
+    pq.write_table(pa.table({"text": TEXTS}), tmp_path / "a.parquet", row_group_size=10)
+    (tmp_path / "b.txt").write_bytes(b"%PDF-1.7" + bytes(range(256)))
+    command = [sys.executable, "-m", "clozeflow.cli", "corpus", "--source", str(tmp_path)]
+    for number in range(3):
+        result = subprocess.run(
+            [*command, "--num-workers", "1", "--output", str(tmp_path / f"out-{number}")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert result.returncode == 2, result.stderr
+        assert result.stderr.startswith("error: ")
+        assert "terminate" not in result.stderr

@@ -3,13 +3,16 @@
 import hashlib
 import itertools
 import random
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from clozeflow import stages
-from clozeflow.corpus import parts, phases, reading, textfile
+from clozeflow.artifacts import Artifact
+from clozeflow.corpus import parts, phases, reader, reading, textfile
 from clozeflow.corpus.config import CorpusConfig
+from clozeflow.errors import UserError
 from clozeflow.stages import STAGES, run_stage
 from clozeflow.verification import verify
 
@@ -210,3 +213,19 @@ def test_the_report_draws_and_escapes_what_it_shows(make_corpus):
     assert page.count("<svg") == 4
     report = next(file for file in made.manifest.files if file.path == "report.html")
     assert report.auxiliary
+
+
+def test_any_changed_byte_of_a_part_is_found_by_whoever_reads_it(make_corpus):
+    made = make_corpus("\n".join(f"document {i} of a few hundred" for i in range(300)))
+    corpus = Artifact(uri=str(made.folder), manifest=made.manifest)
+    path = Path(reader.parts(corpus, "train")[0])
+    whole = path.read_bytes()
+    for place in range(4, len(whole), max(1, len(whole) // 40)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :])
+        try:
+            texts = list(reader.iter_texts(corpus, "train"))
+        except UserError as error:
+            assert path.name in str(error)
+        else:  # bytes of the footer that say nothing of the text
+            path.write_bytes(whole)
+            assert texts == list(reader.iter_texts(corpus, "train"))

@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ FOLDER = Path(__file__).parent
 
 def check(name: str, text: str) -> None:
     path = FOLDER / name
+    # Where others keep their images is none of our business.
+    text = re.sub(r"image: \S+/(?=ml-pipeline/)", "image: ", text)
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -12,8 +12,8 @@ from pipelines.lint import lint, untagged
 from pipelines.pretrain import pretrain_pipeline
 from pipelines.tpu import vertex_variant
 
-DIGEST = "us-docker.pkg.dev/p/r/clozeflow@sha256:" + "a" * 64
-IMAGES = {"cpu": DIGEST, "tpu": DIGEST}
+DIGEST = "registry.example/p/r/clozeflow@sha256:" + "a" * 64
+IMAGES = {"cpu": DIGEST, "tpu": DIGEST, "tpu_pod": DIGEST}
 
 
 @pytest.fixture(scope="module")

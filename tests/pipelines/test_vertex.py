@@ -29,7 +29,7 @@ from pipelines.vertex import (
 )
 from tests.pipelines.fake_vertex import BUCKET, State, Task
 
-DIGEST = "us-docker.pkg.dev/p/r/clozeflow@sha256:" + "a" * 64
+DIGEST = "registry.example/p/r/clozeflow@sha256:" + "a" * 64
 ROOT = f"gs://{BUCKET}/runs"
 
 

@@ -172,3 +172,11 @@ def test_a_changed_original_is_another_input(corpus, tmp_path):
     file.write_text(json.dumps(definition))
     with pytest.raises(UserError, match="another from_pretrained"):
         fixtures.train(corpus, tmp_path / "out", from_pretrained=original)
+
+
+def test_a_folder_without_a_tokenizer_is_said_in_a_line(corpus, tmp_path):
+    (tmp_path / "model.bin").write_text("no tokenizer")
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(UserError, match="is no folder of a tokenizer") as error:
+            fixtures.train(corpus, tmp_path / "out", from_pretrained=str(folder))
+        assert len(str(error.value)) < 400

@@ -118,6 +118,8 @@ class CorpusConfig(StageConfig):
     def validate(self) -> None:
         """Checks ranges."""
         self.check("source", len(self.source) > 0, "at least one source")
+        for name in ("source", "validation_source", "test_source"):
+            self.check(name, all(map(str.strip, getattr(self, name))), "without empty names")
         self.check("text_field", bool(self.text_field), "the name of a field")
         self._check_filters()
         self.check("validation_fraction", 0 <= self.validation_fraction < 1, "from 0 to below 1")

@@ -76,7 +76,11 @@ def write_part(
     with (
         storage.atomic_writer(location) as file,
         pq.ParquetWriter(
-            file, schema, compression="zstd", use_dictionary=["source", "reason"]
+            file,
+            schema,
+            compression="zstd",
+            use_dictionary=["source", "reason"],
+            write_page_checksum=True,  # a changed byte is found by whoever reads it
         ) as writer,
     ):
         for group in groups:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from clozeflow import storage
 from clozeflow.artifacts import Artifact
+from clozeflow.corpus import parquet
 
 COLUMNS = ("text", "doc_id", "source")
 
@@ -23,9 +22,13 @@ def parts(corpus: Artifact, split: str) -> list[str]:
 def read_part(
     location: str, *, columns: Sequence[str] = ("text",), batch_size: int = 4096
 ) -> Iterator[pa.RecordBatch]:
-    """The documents of one part, a batch at a time; memory is bounded by a row group."""
-    with storage.open_read(location) as file, pq.ParquetFile(file) as parquet:
-        yield from parquet.iter_batches(batch_size=batch_size, columns=list(columns))
+    """The documents of one part, a batch at a time; memory is bounded by a row group.
+
+    Raises:
+        UserError: The file is damaged.
+    """
+    with parquet.opened(location, fix="Make the corpus again, in another folder.") as file:
+        yield from parquet.batches(file, batch_size=batch_size, columns=columns)
 
 
 def iter_texts(corpus: Artifact, split: str) -> Iterator[str]:

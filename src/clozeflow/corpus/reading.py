@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from clozeflow import storage
-from clozeflow.corpus import hub, jsonl, textfile
+from clozeflow.corpus import hub, jsonl, parquet, textfile
 from clozeflow.corpus.cleaning import SEPARATOR, Block, block_of, decode_utf8
 from clozeflow.corpus.config import CorpusConfig, Documents
 from clozeflow.corpus.sources import Format, SourceFile
@@ -128,19 +125,12 @@ def _read_json_lines(segment: Segment, config: CorpusConfig) -> Iterator[Block]:
         yield dataclasses.replace(block, num_bad_bytes=block.num_bad_bytes + num_bad)
 
 
-@contextlib.contextmanager
-def _parquet_errors(file: SourceFile) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UserError(
-            file.location, f"cannot be read as Parquet: {error}", fix="Check or replace the file."
-        ) from None
+_MEND_PARQUET = "Check or replace the file."
 
 
 def _row_group_segments(file: SourceFile) -> Iterator[tuple[Segment, int]]:
-    with _parquet_errors(file), storage.open_read(file.location) as stream:
-        metadata = pq.ParquetFile(stream).metadata
+    with parquet.opened(file.location, fix=_MEND_PARQUET) as opened:
+        metadata = opened.metadata
         sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
     for index, size in enumerate(sizes):
         yield Segment(file=file, start=index, end=index + 1), size
@@ -148,16 +138,15 @@ def _row_group_segments(file: SourceFile) -> Iterator[tuple[Segment, int]]:
 
 def _read_parquet(segment: Segment, config: CorpusConfig) -> Iterator[Block]:
     file, field = segment.file, config.text_field
-    with _parquet_errors(file), storage.open_read(file.location) as stream:
-        parquet = pq.ParquetFile(stream)
-        if field not in parquet.schema_arrow.names:
-            raise jsonl.no_field_error(file.location, field, parquet.schema_arrow.names)
-        group = parquet.metadata.row_group(segment.start)
-        batches = parquet.iter_batches(
+    with parquet.opened(file.location, fix=_MEND_PARQUET) as opened:
+        if field not in opened.schema_arrow.names:
+            raise jsonl.no_field_error(file.location, field, opened.schema_arrow.names)
+        group = opened.metadata.row_group(segment.start)
+        batches = parquet.batches(
+            opened,
             batch_size=_rows_per_block(group.num_rows, group.total_byte_size),
             row_groups=[segment.start],
             columns=[field],
-            use_threads=False,
         )
         for batch in batches:
             yield _block_of_column(batch.column(0), config, file.location)

@@ -110,7 +110,7 @@ def _check_weights(config: CorpusConfig, files: Sequence[SourceFile]) -> None:
             raise UserError(
                 f"--weights {name}",
                 "there is no source of that name",
-                expected=f"one of {', '.join(sorted(names)[:20])}",
+                expected=f"the name of a source: {', '.join(map(repr, sorted(names)[:20]))}",
                 fix="Name the source where it is given: --source NAME=PATH.",
             )
 
@@ -149,7 +149,11 @@ def _locations(where: str) -> list[str]:
     try:
         if not storage.is_remote(where):
             next(Path(where).iterdir(), None)
-        return [storage.join(where, name) for name in storage.list_files(where)]
+        return [
+            storage.join(where, name)
+            for name in storage.list_files(where)
+            if not any(part.startswith(".") for part in name.split("/"))  # hidden
+        ]
     except PermissionError:
         raise UserError(where, "may not be read", fix="Check the folder's rights.") from None
     except OSError:

@@ -119,7 +119,7 @@ def _refuse_empty(config: CorpusConfig, found: _Found) -> None:
     raise UserError(
         f"--source {' '.join(config.source)}",
         "there are no documents in it",
-        got=f"{num_blank:,} blank{reasons}",
+        got=f"{num_blank:,} blank{reasons}" if num_blank or reasons else "nothing at all",
         expected="at least one document with text",
         fix="Check the source, --documents, --text-field and the filters.",
     )

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from clozeflow import storage
+from clozeflow.corpus import parquet
 from clozeflow.errors import UserError
 
 Row = dict[str, Any]
@@ -128,7 +129,7 @@ def _lines(location: str) -> Iterator[tuple[str, str]]:
 def _read_parquet(location: str, text_field: str) -> Iterator[tuple[str, Row]]:
     with storage.open_read(location) as file, _parquet_errors(location):
         number = 0
-        for batch in pq.ParquetFile(file).iter_batches(batch_size=ROWS_AT_ONCE):
+        for batch in parquet.batches(parquet.open_stream(file), batch_size=ROWS_AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
                 yield f"{location}, row {number:,}", row

@@ -31,7 +31,7 @@ def open_pretrained(name: str, *, flag: str) -> PreTrainedTokenizerFast:
     except Exception as error:  # each library below raises its own
         raise UserError(
             f"{flag} {name}",
-            f"cannot be opened as a tokenizer: {str(error).splitlines()[0]}",
+            f"cannot be opened as a tokenizer: {_first_words(error)}",
             fix="Give a folder with a tokenizer.json, or a name on the Hub (that needs a network).",
         ) from None
     if not found.is_fast:
@@ -44,7 +44,15 @@ def open_pretrained(name: str, *, flag: str) -> PreTrainedTokenizerFast:
     return found
 
 
+def _first_words(error: Exception) -> str:
+    """Libraries list all that they know: the first line is enough, and its first 200 characters."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return line.rstrip(".") if len(line) <= 200 else f"{line[:200]}…"
+
+
 def _from_pretrained(name: str) -> PreTrainedTokenizerFast:
+    if not storage.is_remote(name) and (Path(name).exists() or name.startswith(("/", "."))):
+        _check_folder(name)
     from transformers import AutoTokenizer
 
     if storage.is_remote(name):
@@ -54,6 +62,19 @@ def _from_pretrained(name: str) -> PreTrainedTokenizerFast:
         return AutoTokenizer.from_pretrained(name)
     where, _, revision = name.partition("@")
     return AutoTokenizer.from_pretrained(where, revision=revision or "main")
+
+
+def _check_folder(name: str) -> None:
+    """Says at once what transformers would say at length."""
+    files = {path.name for path in Path(name).iterdir()} if Path(name).is_dir() else set()
+    if not any("tokenizer" in file or "vocab" in file or "spiece" in file for file in files):
+        raise UserError(
+            name,
+            "is no folder of a tokenizer",
+            got=", ".join(sorted(files)[:5]) or "no folder, or an empty one",
+            expected="tokenizer.json, or a vocabulary that transformers can convert",
+            fix="Give a folder that save_pretrained wrote, or a name on the Hub.",
+        )
 
 
 def source_ref(name: str, *, role: str) -> InputRef:

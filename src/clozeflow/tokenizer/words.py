@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from clozeflow import engine, stages, storage
 from clozeflow.artifacts import Artifact
-from clozeflow.corpus import reader
+from clozeflow.corpus import parquet, reader
 from clozeflow.tokenizer.normalizer import SPACE_MARK
 from clozeflow.tokenizer.normalizer import words as split_words
 from clozeflow.tokenizer.sampling import Sample
@@ -245,8 +245,8 @@ def _bucket(tables: Sequence[str], bucket: int) -> pa.Table:
     """The words of one bucket, added up over every unit's table of them."""
     found = [_SCHEMA.empty_table()]
     for location in tables:
-        with storage.open_read(location) as file, pq.ParquetFile(file) as parquet:
-            found.append(parquet.read_row_group(bucket))
+        with storage.open_read(location) as stream, parquet.open_stream(stream) as file:
+            found.append(file.read_row_group(bucket, use_threads=False))
     summed = pa.concat_tables(found).group_by("word").aggregate([("count", "sum")])
     return summed.rename_columns({"count_sum": "count"}).select(_SCHEMA.names)
 
