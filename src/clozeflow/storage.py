@@ -16,6 +16,7 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ TEMPORARY_PREFIX = ".tmp-"
 
 GOOGLE_STORAGE = "storage.googleapis.com"
 _EMULATOR = "STORAGE_EMULATOR_HOST"
+_RESOLVER_SECONDS = 3.0
 
 # gcsfs asks for each bucket's kind by gRPC and logs a traceback for every attempt that fails.
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -76,11 +78,17 @@ def filesystem(location: str) -> tuple[Any, str]:
 
 @functools.cache
 def _host_is_known(host: str) -> bool:
-    try:
-        socket.getaddrinfo(host, 443)
-    except OSError:
-        return False
-    return True
+    """Whether the host's name has an address; a resolver that does not answer would take long."""
+    found: list[Any] = []
+
+    def resolve() -> None:
+        with contextlib.suppress(OSError):
+            found.extend(socket.getaddrinfo(host, 443))
+
+    thread = threading.Thread(target=resolve, daemon=True)
+    thread.start()
+    thread.join(_RESOLVER_SECONDS)
+    return bool(found)
 
 
 def _check_way_to_google(location: str, emulator: str) -> None:
