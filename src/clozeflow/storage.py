@@ -62,8 +62,10 @@ def filesystem(location: str) -> tuple[Any, str]:
     """
     if not is_remote(location):
         return fsspec.core.url_to_fs(str(local_path(location)))
+    if urllib.parse.urlsplit(location).scheme in ("gs", "gcs"):
+        _check_way_to_google(location, os.environ.get(_EMULATOR, ""))
     try:
-        found = fsspec.core.url_to_fs(location)
+        return fsspec.core.url_to_fs(location)
     except (ImportError, ValueError) as error:
         raise UserError(
             location,
@@ -71,9 +73,6 @@ def filesystem(location: str) -> tuple[Any, str]:
             expected="a local path or gs://…",
             fix="Give one of these, or install fsspec's package for the other.",
         ) from None
-    if urllib.parse.urlsplit(location).scheme in ("gs", "gcs"):
-        _check_way_to_google(location, os.environ.get(_EMULATOR, ""))
-    return found
 
 
 @functools.cache
