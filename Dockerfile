@@ -26,8 +26,7 @@ FROM ${BASE_IMAGE} AS runtime
 RUN useradd --create-home --uid 1000 clozeflow
 ENV PATH=/opt/clozeflow/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    TF_USE_LEGACY_KERAS=1 \
-    TF_CPP_MIN_LOG_LEVEL=2
+    TF_USE_LEGACY_KERAS=1
 WORKDIR /home/clozeflow
 
 FROM runtime AS tpu
@@ -51,7 +50,6 @@ RUN pip install --no-cache-dir --no-deps --no-build-isolation /build \
     && ln -s "$(find /opt/clozeflow -name libtpu.so | head -n 1)" /lib/libtpu.so
 ENV PYTHONUNBUFFERED=1 \
     TF_USE_LEGACY_KERAS=1 \
-    TF_CPP_MIN_LOG_LEVEL=2 \
     NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
     TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so
 

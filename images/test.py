@@ -86,7 +86,7 @@ def make_bases(work: Path, mirror: str) -> None:
 def build(target: str, flags: list[str]) -> None:
     """Builds one of the Dockerfile's targets."""
     bases = [f"--build-arg=BASE_IMAGE={BASE}", f"--build-arg=TPU_POD_BASE_IMAGE={POD_BASE}"]
-    command = ["build", "--network=host", "--pull=never", "--layers", *bases, *flags]
+    command = ["build", "--format=docker", "--network=host", "--pull=never", "--layers", *bases, *flags]
     buildah(*command, f"--target={target}", f"--tag=clozeflow:{target}", str(ROOT))
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import html
 import io
+import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# Its news of the fonts that it has found are none of a user's business.
+logging.getLogger("matplotlib").setLevel(logging.WARNING)
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }

@@ -9,5 +9,7 @@ os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # accelerator; elsewhere TensorFlow reports every missing driver as one, and raises the rest.
 _has_accelerator = any(map(glob.glob, ("/dev/nvidia*", "/dev/accel*", "/dev/vfio/*")))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _has_accelerator else "3")
+# Nor does transformers say at every start that this is its last version with TensorFlow.
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 # On by default on Intel alone; on AMD a step takes a fifth to a quarter less with it.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
