@@ -25,3 +25,7 @@ class MaskedLM(dsl.Model):
 
 class Evaluation(dsl.Artifact):
     """A model's figures and answers, with a report."""
+
+
+class Publication(dsl.Artifact):
+    """Where a model was published to: places, revisions, files."""

@@ -9,6 +9,7 @@ from kfp.dsl.base_component import BaseComponent
 from clozeflow.errors import UserError
 from components.corpus.component import corpus
 from components.evaluate.component import evaluate
+from components.publish.component import publish
 from components.shard.component import shard
 from components.summary.component import summary
 from components.tokenizer.component import tokenizer
@@ -18,7 +19,8 @@ from pipelines.graph import HERE, Variant
 from pipelines.pretrain import pretrain_pipeline
 
 COMPONENTS: Mapping[str, BaseComponent] = {
-    component.name: component for component in (corpus, tokenizer, shard, train, evaluate, summary)
+    component.name: component
+    for component in (corpus, tokenizer, shard, train, evaluate, publish, summary)
 }
 
 PIPELINES: Mapping[str, Callable[[Variant], BaseComponent]] = {

@@ -30,6 +30,7 @@ class ArtifactType(enum.StrEnum):
     MASKED_LM = "clozeflow.MaskedLM"
     CHECKPOINTS = "clozeflow.Checkpoints"
     EVALUATION = "clozeflow.Evaluation"
+    PUBLICATION = "clozeflow.Publication"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from clozeflow.config import StageConfig
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.errors import UserError
 from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.publishing.config import PublishConfig
 from clozeflow.shards.config import ShardConfig
 from clozeflow.tokenizer.config import TokenizerConfig
 from clozeflow.training.config import TrainConfig
@@ -61,6 +62,8 @@ class Stage:
     """Inputs that need not be those that another input was made with: the stage checks itself."""
     has_sources: bool = False
     """Reads data from outside: `<package>.stage.source_refs(config)` names and hashes it."""
+    acts_outside: bool = False
+    """Changes something besides its output: is never taken from the cache."""
     package: str
 
     def function(self, name: str) -> Callable[..., Any]:
@@ -117,6 +120,15 @@ STAGES: Mapping[str, Stage] = {
             output_name="evaluation",
             output_type=ArtifactType.EVALUATION,
         ),
+        Stage(
+            name="publish",
+            package="publishing",
+            config=PublishConfig,
+            inputs={"model": ArtifactType.MASKED_LM, "evaluation": ArtifactType.EVALUATION},
+            acts_outside=True,
+            output_name="publication",
+            output_type=ArtifactType.PUBLICATION,
+        ),
     )
 }
 
@@ -145,6 +157,7 @@ def run_stage(
     """
     if not output.strip():
         raise UserError("--output", "is empty", fix="Name the folder of the artifact to make.")
+    cache = None if stage.acts_outside else cache
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)
     refs = _input_refs(stage, config, opened)

@@ -1,0 +1,181 @@
+"""The publish stage: a blessed model to where others find it, and a record of that."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clozeflow import storage
+from clozeflow.artifacts import MANIFEST, Artifact
+from clozeflow.errors import UserError
+from clozeflow.publishing import folder as folders
+from clozeflow.publishing import hub, vertex
+from clozeflow.publishing.bundle import File, make_bundle
+from clozeflow.publishing.card import make_card
+from clozeflow.publishing.config import PublishConfig
+from clozeflow.publishing.credentials import google_session, hub_token
+from clozeflow.publishing.destinations import (
+    Destination,
+    Folder,
+    HubRepository,
+    Place,
+    RegistryModel,
+    parse_destinations,
+)
+from clozeflow.stages import Outcome
+
+RECORD = "publication.json"
+SERVING_FOLDER = "serving"
+
+
+def run(config: PublishConfig, inputs: Mapping[str, Artifact], output: str) -> Outcome:
+    """Publishes a model to every destination, after all of them were found to be possible.
+
+    The model's own folder is only read.
+
+    Raises:
+        UserError: The model is not blessed, a destination is not possible, or does not hold what
+            was sent.
+    """
+    model, evaluation = inputs["model"], inputs["evaluation"]
+    destinations = parse_destinations(config.publish_to)
+    check_blessed(evaluation, config)
+    check_destinations(destinations, output)
+    with storage.local_folder(model.uri) as local:
+        card = make_card(config, model, evaluation, name=_model_name(destinations))
+        files = make_bundle(local, model, evaluation, card=card)
+        publishers = [_publisher(one, config, files, model, output) for one in destinations]
+        places = [publisher() for publisher in publishers]
+    storage.write_text(storage.join(output, RECORD), _record(model, places, files))
+    return Outcome(
+        properties=_properties(model, evaluation, places, files),
+        auxiliary=(RECORD, f"{SERVING_FOLDER}/"),
+    )
+
+
+def check_blessed(evaluation: Artifact, config: PublishConfig) -> None:
+    """Refuses a model that its evaluation did not bless, unless it is to be forced.
+
+    Raises:
+        UserError: With the evaluation's reasons.
+    """
+    if evaluation.manifest.parameters.get("blessed") is True or config.force:
+        return
+    raise UserError(
+        f"--evaluation {evaluation.uri}",
+        "does not bless the model",
+        got=evaluation.manifest.properties.get("verdict", "no verdict"),
+        fix="Train a better one, evaluate it with other --require, or add --force.",
+    )
+
+
+def check_destinations(destinations: list[Destination], output: str) -> None:
+    """What can be told without asking anybody."""
+    if not destinations:
+        raise UserError(
+            "--publish-to",
+            "names no destination",
+            fix="Give hf:OWNER/NAME, vertex:PROJECT/LOCATION/MODEL, a folder or gs://….",
+        )
+    wants_bucket = [d for d in destinations if isinstance(d, RegistryModel)]
+    if wants_bucket and not output.startswith("gs://"):
+        raise UserError(
+            f"--output {output}",
+            f"is no place that {wants_bucket[0]} can serve a model from",
+            expected="gs://…",
+            fix="Give an --output in a bucket: the SavedModel is put there.",
+        )
+
+
+def _publisher(
+    destination: Destination,
+    config: PublishConfig,
+    files: Mapping[str, File],
+    model: Artifact,
+    output: str,
+) -> Any:
+    """A function that publishes to the destination, which has been found possible."""
+    fingerprint = model.manifest.fingerprint
+    match destination:
+        case HubRepository():
+            api = hub.open_hub(destination, hub_token(config.token_secret), config.visibility)
+            return lambda: hub.publish_to_hub(
+                api,
+                destination,
+                files,
+                visibility=config.visibility,
+                message=f"Model {fingerprint[:19]}",
+            )
+        case Folder():
+            folders.check_folder(destination, files)
+            return lambda: folders.publish_to_folder(destination, files, fingerprint=fingerprint)
+        case RegistryModel():
+            registry = vertex.Registry(google_session(), destination.location)
+            return lambda: _register(registry, destination, config, model, output)
+
+
+def _register(
+    registry: vertex.Registry,
+    destination: RegistryModel,
+    config: PublishConfig,
+    model: Artifact,
+    output: str,
+) -> Place:
+    """Writes the SavedModel and registers it, unless that was done before."""
+    fingerprint = model.manifest.fingerprint
+    if place := registry.find_version(destination, fingerprint):
+        return place
+    folder = storage.join(output, SERVING_FOLDER)
+    write_serving(model, folder)
+    return registry.register(
+        destination,
+        artifact_uri=folder,
+        serving_image=config.serving_image,
+        fingerprint=fingerprint,
+        description=f"Masked language model of clozeflow, {fingerprint}",
+    )
+
+
+def write_serving(model: Artifact, folder: str) -> None:
+    """The SavedModel that fills masks; one that was half written gives way."""
+    from clozeflow.evaluation.models import open_model
+    from clozeflow.evaluation.serving import save_for_serving
+
+    storage.remove_folder(folder)
+    save_for_serving(open_model(model.uri), folder, top_k=10)
+
+
+def _model_name(destinations: list[Destination]) -> str:
+    """What the card calls the model: the first repository's name, else that of the first place."""
+    repositories = [d.repository for d in destinations if isinstance(d, HubRepository)]
+    others = [Path(str(d)).name for d in destinations]
+    return next(iter([*repositories, *others]))
+
+
+def _record(model: Artifact, places: list[Place], files: Mapping[str, File]) -> str:
+    record = {
+        "model": model.manifest.fingerprint,
+        "places": [dataclasses.asdict(place) for place in places],
+        "files": [
+            {"path": path, "num_bytes": file.entry.num_bytes, "sha256": file.entry.sha256}
+            for path, file in files.items()
+        ],
+    }
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
+def _properties(
+    model: Artifact, evaluation: Artifact, places: list[Place], files: Mapping[str, File]
+) -> dict[str, Any]:
+    return {
+        "model": model.manifest.fingerprint,
+        "published_to": ", ".join(place.url for place in places),
+        "revisions": ", ".join(place.revision for place in places),
+        "num_files": len(files),
+        "num_bytes": sum(file.entry.num_bytes for file in files.values()),
+        "manifest_sha256": files[MANIFEST].entry.sha256,
+        "blessed": bool(evaluation.manifest.parameters.get("blessed")),
+    }
