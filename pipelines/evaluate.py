@@ -2,7 +2,8 @@
 
 1. model, shards: importer nodes that name the folders of finished artifacts.
 2. evaluate: asks the model, and the baseline too where one is given.
-3. summary: says how the run ended and how good the model is.
+3. publish: sends a blessed model to where it is asked for, with a model card.
+4. summary: says how the run ended and how good the model is.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.publishing.config import PublishConfig
 from components.artifacts import MaskedLM, Shards
 from components.evaluate.component import evaluate
 from pipelines.graph import HERE, Variant, make_pipeline
@@ -24,6 +26,7 @@ def evaluate_pipeline(variant: Variant = HERE) -> BaseComponent:
         evaluate_model,
         anywhere,
         EvaluateConfig,
+        PublishConfig,
         name="evaluate",
         display_name="Evaluate a masked language model",
     )
@@ -39,6 +42,10 @@ def evaluate_model(
     seed: int = 0,
     prompts: list = [],
     require: list = [],
+    publish_to: str = "",
+    visibility: str = "private",
+    token_secret: str = "",
+    license: str = "",
 ) -> None:
     """Says how good a model is on shards, and whether it is better than another.
 
@@ -52,11 +59,15 @@ def evaluate_model(
         model = _imported(model_uri, MaskedLM, "1 Model")
         shards = _imported(shards_uri, Shards, "1 Shards")
         with dsl.If(baseline_uri == "", name="No baseline"):
-            variant.task("2 Evaluation", evaluate, values, model=model, shards=shards)
+            evaluated = variant.task("2 Evaluation", evaluate, values, model=model, shards=shards)
+            variant.publish_if_blessed("3 Publication", values, evaluated, model=model)
         with dsl.Else(name="Baseline"):
             baseline = _imported(baseline_uri, MaskedLM, "1 Baseline")
             inputs = {"model": model, "shards": shards, "baseline": baseline}
-            variant.task("2 Evaluation against the baseline", evaluate, values, **inputs)
+            evaluated = variant.task(
+                "2 Evaluation against the baseline", evaluate, values, **inputs
+            )
+            variant.publish_if_blessed("3 Publication", values, evaluated, model=model)
 
 
 def _imported(uri: object, kind: type[dsl.Artifact], name: str) -> Any:

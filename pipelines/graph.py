@@ -12,6 +12,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.config import StageConfig
 from components.documentation import documented_by
+from components.publish.component import publish
 from components.summary.component import summary
 from components.train.component import train
 from pipelines.resources import resources_of
@@ -67,6 +68,30 @@ class Variant:
             needs = resources_of(component.name, self.corpus_gib)
             task.set_cpu_limit(str(needs.num_cores)).set_memory_limit(f"{needs.memory_gib}Gi")
         return task
+
+    def publish_if_blessed(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        evaluated: dsl.PipelineTask,
+        *,
+        model: Any,
+    ) -> None:
+        """Publishes the model if the pipeline is told where to and its evaluation blesses it.
+
+        Args:
+            name: For people.
+            values: The pipeline's parameters.
+            evaluated: The task that evaluated it.
+            model: The model.
+        """
+        with (
+            dsl.If(values["publish_to"] != "", name="Asked to publish"),
+            dsl.If(evaluated.outputs["blessed"] == True, name="Blessed"),  # noqa: E712
+        ):
+            evaluation = evaluated.outputs["evaluation"]
+            task = self.task(name, publish, values, model=model, evaluation=evaluation)
+            task.set_caching_options(False)  # what was published once may be gone
 
     @contextlib.contextmanager
     def summed_up(self) -> Iterator[None]:

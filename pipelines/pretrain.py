@@ -5,13 +5,15 @@
 3. shard: tokenizes the corpus and packs it into examples of one length.
 4. train: trains the model; on Vertex AI this is a custom job on a TPU slice.
 5. evaluate: asks the model for masked tokens of held-out text, and blesses it where it should.
-6. summary: says how the run ended and what it made, whatever its end.
+6. publish: sends a blessed model to where it is asked for, with a model card.
+7. summary: says how the run ended and what it made, whatever its end.
 """
 
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.publishing.config import PublishConfig
 from clozeflow.shards.config import ShardConfig
 from clozeflow.tokenizer.config import TokenizerConfig
 from clozeflow.training.config import TrainConfig
@@ -27,7 +29,7 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
     return make_pipeline(
         pretrain,
         variant,
-        *(CorpusConfig, TokenizerConfig, ShardConfig, TrainConfig, EvaluateConfig),
+        *(CorpusConfig, TokenizerConfig, ShardConfig, TrainConfig, EvaluateConfig, PublishConfig),
         name="pretrain",
         display_name="Pretrain a masked language model",
     )
@@ -65,6 +67,10 @@ def pretrain(
     checkpoint_every_steps: int = 100,
     prompts: list = [],
     require: list = [],
+    publish_to: str = "",
+    visibility: str = "private",
+    token_secret: str = "",
+    license: str = "",
     **job: str,
 ) -> None:
     """Trains a masked language model from raw text and says how good it is.
@@ -81,4 +87,6 @@ def pretrain(
         pieces = task("2 Tokenizer", tokenizer, values, corpus=text).outputs["tokenizer"]
         rows = task("3 Shards", shard, values, corpus=text, tokenizer=pieces).outputs["shards"]
         trained = task("4 Training", variant.train, values, shards=rows, tokenizer=pieces)
-        task("5 Evaluation", evaluate, values, model=trained.outputs["model"], shards=rows)
+        model = trained.outputs["model"]
+        evaluated = task("5 Evaluation", evaluate, values, model=model, shards=rows)
+        variant.publish_if_blessed("6 Publication", values, evaluated, model=model)

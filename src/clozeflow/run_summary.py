@@ -8,11 +8,11 @@ and follows them to artifacts that were taken from earlier runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clozeflow import artifacts, storage
-from clozeflow.artifacts import Artifact
+from clozeflow.artifacts import Artifact, ArtifactType
 from clozeflow.report import Report
 
 TITLE = "Summary of a run"
@@ -35,6 +35,7 @@ def run_summary(*, status: Mapping[str, Any], output: str) -> str:
         ("type", "made by", "fingerprint", "where"),
         [(a.manifest.type, a.manifest.stage, a.manifest.fingerprint, a.uri) for a in found],
     )
+    _add_publication(report, found)
     for artifact in found:
         manifest = artifact.manifest
         report.heading(f"{manifest.stage}: settings and figures")
@@ -43,6 +44,17 @@ def run_summary(*, status: Mapping[str, Any], output: str) -> str:
         if figures:
             report.table(("figure", "value"), list(figures.items()))
     return report.to_html()
+
+
+def _add_publication(report: Report, found: Sequence[Artifact]) -> None:
+    """Where the model was published to, or why it was not."""
+    by_type = {artifact.manifest.type: artifact.manifest for artifact in found}
+    if published := by_type.get(ArtifactType.PUBLICATION):
+        report.heading("Published").text(published.properties["published_to"])
+    elif evaluated := by_type.get(ArtifactType.EVALUATION):
+        blessed = "blessed, and" if evaluated.parameters["blessed"] else "not blessed, and so"
+        report.heading("Not published")
+        report.text(f"The model was {blessed} not published. {evaluated.properties['verdict']}")
 
 
 def find_artifacts(run: str) -> list[Artifact]:

@@ -41,7 +41,13 @@ def speeches(tmp_path_factory) -> str:
     return str(path)
 
 
-def settings(speeches):
+@pytest.fixture(scope="module")
+def public(tmp_path_factory) -> Path:
+    """Where a blessed model is to be published to."""
+    return tmp_path_factory.mktemp("public") / "model"
+
+
+def settings(speeches, public):
     return {
         "source": [speeches],
         "validation_fraction": 0.1,
@@ -52,16 +58,16 @@ def settings(speeches):
         "global_batch_size": 8,
         "prompts": ["My fellow <mask>,"],
         "require": ["masked_accuracy>=0.99"],
+        "publish_to": str(public),
     }
 
 
 @pytest.fixture(scope="module")
-def pretrained(speeches, cache, tmp_path_factory) -> Path:
+def pretrained(speeches, public, cache, tmp_path_factory) -> Path:
     """A run of the pipeline."""
     output = tmp_path_factory.mktemp("runs")
-    return run(
-        pretrain_pipeline(), settings(speeches), output=output, cache=cache, screen=io.StringIO()
-    )
+    arguments = settings(speeches, public)
+    return run(pretrain_pipeline(), arguments, output=output, cache=cache, screen=io.StringIO())
 
 
 def reused(folder) -> list[str]:
@@ -102,6 +108,47 @@ def test_the_run_is_summed_up(pretrained):
     assert "masked_accuracy" in page
 
 
+def test_below_the_threshold_nothing_is_published_and_the_run_succeeds(pretrained, public):
+    assert not public.exists()
+    assert [task["task"] for task in read_tasks(pretrained)] == [*STAGES, "summary"]
+    page = (pretrained / "summary" / "summary").read_text()
+    assert "The run ended as SUCCEEDED" in page
+    assert "not blessed, and so not published. masked_accuracy&gt;=0.99: not met" in page
+    report = (pretrained / "evaluate" / "evaluation" / "report.html").read_text()
+    assert "masked_accuracy&gt;=0.99: not met" in report
+
+
+@pytest.mark.parametrize("baseline", ["none", "itself"])
+def test_above_the_threshold_the_model_is_published(pretrained, cache, tmp_path, baseline):
+    model = str(pretrained / "train" / "model")
+    arguments = {
+        "model_uri": model,
+        "shards_uri": str(pretrained / "shard" / "shards"),
+        "baseline_uri": model if baseline == "itself" else "",
+        "require": ["loss<=baseline" if baseline == "itself" else "loss<100"],
+        "publish_to": str(tmp_path / "public"),
+    }
+    folder = run(
+        evaluate_pipeline(), arguments, output=tmp_path / "runs", cache=cache, screen=io.StringIO()
+    )
+    published = verify(str(tmp_path / "public"))
+    assert published.fingerprint == read_manifest(model).fingerprint
+    card = (tmp_path / "public" / "README.md").read_text()
+    assert "speeches.txt" in card and "Blessed: loss<" in card
+    page = (folder / "summary" / "summary").read_text()
+    assert f"<h2>Published</h2>\n<p>{tmp_path / 'public'}</p>" in page
+
+
+def test_a_blessed_model_is_not_published_unasked(pretrained, cache, tmp_path):
+    arguments = {
+        "model_uri": str(pretrained / "train" / "model"),
+        "shards_uri": str(pretrained / "shard" / "shards"),
+        "require": ["loss<100"],
+    }
+    folder = run(evaluate_pipeline(), arguments, output=tmp_path, cache=cache, screen=io.StringIO())
+    assert [task["task"] for task in read_tasks(folder)] == ["evaluate", "summary"]
+
+
 def test_a_model_that_is_there_is_evaluated_against_another(pretrained, cache, tmp_path):
     model = str(pretrained / "train" / "model")
     arguments = {
@@ -118,12 +165,11 @@ def test_a_model_that_is_there_is_evaluated_against_another(pretrained, cache, t
 
 
 def test_the_same_settings_do_no_work_again_in_another_folder(
-    pretrained, speeches, cache, tmp_path
+    pretrained, speeches, public, cache, tmp_path
 ):
     assert reused(pretrained) == []
-    again = run(
-        pretrain_pipeline(), settings(speeches), output=tmp_path, cache=cache, screen=io.StringIO()
-    )
+    arguments = settings(speeches, public)
+    again = run(pretrain_pipeline(), arguments, output=tmp_path, cache=cache, screen=io.StringIO())
     assert reused(again) == STAGES
     before, after = (trace(str(folder)) for folder in (pretrained, again))
     assert before.nodes.keys() == after.nodes.keys()
