@@ -10,7 +10,7 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --no-annotate --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all lint format compile images images-test lock clean
+.PHONY: help install demo test test-all torch-env lint format compile images images-test lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -35,7 +35,15 @@ test: $(STAMP) ## Run the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-all: $(STAMP) ## Run the tests, the slow ones too
+	-@$(MAKE) --no-print-directory torch-env || echo "no .venv-torch: the tests that need torch are skipped"
 	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
+
+torch-env: .venv-torch/.installed ## Make .venv-torch: transformers 5 and torch, which open our models too
+
+.venv-torch/.installed: requirements/torch.txt
+	$(PYTHON) -m venv --clear .venv-torch
+	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
+	@touch $@
 
 lint: $(STAMP) ## Check format, style and types, and that compiled files are current
 	$(BIN)/ruff format --check .
@@ -66,4 +74,4 @@ lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
 		--no-header --no-annotate --quiet --output-file requirements/uv.lock
 
 clean: ## Remove .venv, build and caches (not runs/)
-	rm -rf .venv build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-torch build .pytest_cache .mypy_cache .ruff_cache
