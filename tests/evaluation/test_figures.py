@@ -8,6 +8,7 @@ import pytest
 from clozeflow.evaluation.config import Shown
 from clozeflow.evaluation.figures import COLUMNS, figures_of
 from clozeflow.evaluation.questions import make_questions
+from clozeflow.evaluation.resampling import row_weights
 from tests.evaluation import fixtures
 
 
@@ -17,7 +18,7 @@ def asked(shards, opened):
     questions = make_questions(batch, rule=fixtures.rule_of(opened, Shown.TRAINING), seed=0)
     output = opened.network(questions.input_ids, attention_mask=questions.attention_mask)
     logits = output.logits.numpy().astype(np.float64)
-    return questions.labels, logits[questions.batch_index, questions.positions]
+    return questions, logits[questions.batch_index, questions.positions]
 
 
 def train_tokens(shards):
@@ -32,10 +33,13 @@ def token_bytes(tokenizer, ids):
 
 
 def test_every_figure_from_raw_logits(evaluation, shards, opened):
-    labels, logits = asked(shards, opened)
+    questions, logits = asked(shards, opened)
+    labels = questions.labels
     true_logits = logits[np.arange(len(labels)), labels]
-    nats = np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1)) + logits.max(1)
-    nats = (nats - true_logits).sum()
+    each = np.log(np.exp(logits - logits.max(1, keepdims=True)).sum(1)) + logits.max(1)
+    each -= true_logits
+    nats = each.sum()
+    is_mask = questions.shown == opened.mask_token_id
     best = np.argsort(-logits, axis=1, kind="stable")
     counts = np.bincount(train_tokens(shards), minlength=800)
     unigram = (counts + 1) / (counts.sum() + 795)
@@ -47,6 +51,8 @@ def test_every_figure_from_raw_logits(evaluation, shards, opened):
         "masked_accuracy": (best[:, 0] == labels).mean(),
         "masked_accuracy_top5": (best[:, :5] == labels[:, None]).any(1).mean(),
         "masked_accuracy_top10": (best[:, :10] == labels[:, None]).any(1).mean(),
+        "mask_loss": each[is_mask].mean(),
+        "mask_accuracy": (best[:, 0] == labels)[is_mask].mean(),
         "bits_per_byte": nats / math.log(2) / num_bytes,
         "most_frequent_token_accuracy": most_frequent,
         "accuracy_ratio": (best[:, 0] == labels).mean() / most_frequent,
@@ -109,7 +115,8 @@ def test_rarer_tokens_are_in_rarer_slices(evaluation):
 
 
 def test_one_slice_computed_again(evaluation, shards, opened):
-    labels, logits = asked(shards, opened)
+    questions, logits = asked(shards, opened)
+    labels = questions.labels
     starts = np.array(
         [name.startswith("▁") for name in opened.tokenizer.convert_ids_to_tokens(labels)]
     )
@@ -120,8 +127,62 @@ def test_one_slice_computed_again(evaluation, shards, opened):
     assert words[0]["loss"] == pytest.approx(nats[starts].mean(), abs=1e-5)
 
 
+def expected_groups(questions, shards, opened):
+    """The group of each question, by the name of the slicing: from the tokens alone."""
+    labels, shown = questions.labels, questions.shown
+    names = opened.tokenizer.convert_ids_to_tokens(labels)
+    counts = np.bincount(train_tokens(shards), minlength=800)
+    per_million = counts[labels] / counts.sum() * 1e6
+    lengths = questions.attention_mask.sum(1)[questions.batch_index]
+    sizes = np.array([len(name.removeprefix("▁").encode()) for name in names])
+    return {
+        "shown": np.where(shown == opened.mask_token_id, 0, np.where(shown == labels, 2, 1)),
+        "token frequency": np.where(
+            counts[labels] == 0,
+            0,
+            1 + np.searchsorted((10, 100, 1000, 10000), per_million, "right"),
+        ),
+        "word start": np.array([0 if name.startswith("▁") else 1 for name in names]),
+        "bytes in the token": np.searchsorted((2, 4, 7), sizes, "right"),
+        "position": questions.positions // (fixtures.SEQ_LEN // 4),
+        "length": (lengths - 1) // (fixtures.SEQ_LEN // 4),
+    }
+
+
+def test_every_slice_computed_again(evaluation, shards, opened):
+    questions, logits = asked(shards, opened)
+    labels = questions.labels
+    nats = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(labels)), labels]
+    is_right = logits.argmax(1) == labels
+    found = fixtures.results_of(evaluation)["slices"]
+    for name, groups in expected_groups(questions, shards, opened).items():
+        (slicing,) = [s for s in found if s["name"].startswith(name)]
+        assert len(slicing["groups"]) == len(np.unique(groups))
+        for group, index in zip(slicing["groups"], np.unique(groups), strict=True):
+            inside = groups == index
+            assert group["num_questions"] == inside.sum()
+            assert group["loss"] == pytest.approx(nats[inside].mean(), abs=1e-5)
+            assert group["masked_accuracy"] == pytest.approx(is_right[inside].mean(), abs=1e-6)
+
+
+def test_intervals_computed_again(evaluation, shards, opened):
+    questions, logits = asked(shards, opened)
+    labels = questions.labels
+    nats = np.log(np.exp(logits).sum(1)) - logits[np.arange(len(labels)), labels]
+    best = np.argsort(-logits, axis=1, kind="stable")[:, :10]
+    is_among_best = (best == labels[:, None]).any(1)
+    weights = row_weights(questions.row_numbers)[questions.batch_index]  # [N, R]
+    intervals = fixtures.results_of(evaluation)["intervals"]
+    for name, values in (("loss", nats), ("masked_accuracy_top10", is_among_best)):
+        means = (weights * values[:, None]).sum(0) / weights.sum(0)
+        expected = np.quantile(means, (0.025, 0.975))
+        assert intervals[name] == pytest.approx(expected, abs=1e-5)
+        assert expected[0] < values.mean() < expected[1]
+
+
 def test_calibration_computed_again(evaluation, shards, opened):
-    labels, logits = asked(shards, opened)
+    questions, logits = asked(shards, opened)
+    labels = questions.labels
     probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     confidence, is_right = probabilities.max(1), probabilities.argmax(1) == labels
     results = fixtures.results_of(evaluation)
@@ -136,7 +197,8 @@ def test_calibration_computed_again(evaluation, shards, opened):
 
 
 def test_mistakes_are_the_surest_wrong_answers(evaluation, shards, opened):
-    labels, logits = asked(shards, opened)
+    questions, logits = asked(shards, opened)
+    labels = questions.labels
     probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     wrong = probabilities.argmax(1) != labels
     expected = np.sort(probabilities.max(1)[wrong])[::-1][:12]

@@ -58,10 +58,11 @@ def write_shards(
     *,
     seq_len: int = 16,
     num_examples: int = 96,
+    num_validation_examples: int = 24,
     rows: np.ndarray | None = None,
 ) -> Artifact:
     rows = make_rows(num_examples, seq_len) if rows is None else rows
-    splits = {"train": rows, "validation": make_rows(24, seq_len, seed=1)}
+    splits = {"train": rows, "validation": make_rows(num_validation_examples, seq_len, seed=1)}
     ref = InputRef(
         name="tokenizer",
         type=tokenizer.manifest.type,

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from clozeflow import thresholds
 from clozeflow.errors import UserError
+from clozeflow.thresholds import Threshold
 
-_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-_SHAPE = re.compile(r"\s*(?P<figure>\w+)\s*(?P<operator>>=|<=|>|<)\s*(?P<limit>[-+.\deE]+)\s*")
+EXAMPLE = "num_documents>=1000"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Threshold:
-    """A figure of the corpus compared with a number."""
-
-    figure: str
-    comparison: str
-    limit: float
-
-    def holds(self, value: float) -> bool:
-        """Whether the figure's value meets it."""
-        return _OPERATORS[self.comparison](value, self.limit)
-
-    def __str__(self) -> str:
-        return f"{self.figure}{self.comparison}{self.limit:g}"
-
-
-def parse_thresholds(texts: Sequence[str]) -> list[Threshold]:
-    """Reads thresholds such as `num_documents>=1000`.
+def parse_thresholds(texts: Sequence[str]) -> list[tuple[Threshold, float]]:
+    """Reads thresholds such as `num_documents>=1000`, each with its number.
 
     Raises:
-        UserError: One is none.
+        UserError: One is none, or compares with something else than a number.
     """
-    return [_parse(text) for text in texts]
+    return [
+        (found, _number_of(found)) for found in thresholds.parse_thresholds(texts, example=EXAMPLE)
+    ]
 
 
 def check_thresholds(texts: Sequence[str], figures: Mapping[str, float], *, where: str) -> None:
@@ -54,39 +33,26 @@ def check_thresholds(texts: Sequence[str], figures: Mapping[str, float], *, wher
     Raises:
         UserError: A figure is not measured, or one or more thresholds are not met.
     """
-    thresholds = parse_thresholds(texts)
-    for threshold in thresholds:
-        if threshold.figure not in figures:
-            raise UserError(
-                "--require",
-                "names no figure of the corpus",
-                got=threshold.figure,
-                expected=", ".join(sorted(figures)),
-                fix="Name one of these.",
-            )
-    broken = [t for t in thresholds if not t.holds(figures[t.figure])]
+    found = parse_thresholds(texts)
+    for threshold, _ in found:
+        thresholds.check_known(threshold.figure, sorted(figures), text=threshold.text)
+    broken = [t for t, limit in found if not t.holds(figures[t.figure], limit)]
     if broken:
         raise UserError(
             where,
             "the corpus does not meet what --require asks",
             got="; ".join(f"{t.figure} {figures[t.figure]:,.6g}" for t in broken),
-            expected="; ".join(map(str, broken)),
+            expected="; ".join(t.text for t in broken),
             fix="See the report beside it; mend the sources or the filters, or ask for less.",
         )
 
 
-def _parse(text: str) -> Threshold:
-    match = _SHAPE.fullmatch(text)
-    try:
-        assert match
-        return Threshold(
-            figure=match["figure"], comparison=match["operator"], limit=float(match["limit"])
-        )
-    except (AssertionError, ValueError):
-        raise UserError(
-            "--require",
-            "is no threshold",
-            got=repr(text),
-            expected="FIGURE>=NUMBER, with >=, <=, > or <",
-            fix="Write it like num_documents>=1000.",
-        ) from None
+def _number_of(threshold: Threshold) -> float:
+    if isinstance(threshold.limit, float):
+        return threshold.limit
+    raise UserError(
+        thresholds.FLAG,
+        "compares a figure of the corpus with something else than a number",
+        got=repr(threshold.text),
+        fix=f"Write it like {EXAMPLE}.",
+    )

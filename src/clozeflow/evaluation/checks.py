@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
-from clozeflow.evaluation.gate import Requirement
+from clozeflow.evaluation.gate import wants_baseline
 from clozeflow.evaluation.models import MaskedLanguageModel
 from clozeflow.shards.source import Source
+from clozeflow.thresholds import Threshold
 
 
 def check_inputs(
-    inputs: Mapping[str, Artifact], requirements: Sequence[Requirement], *, split: str
+    inputs: Mapping[str, Artifact], requirements: Sequence[Threshold], *, split: str
 ) -> None:
     """What manifests and shards tell, before any model is opened.
 
@@ -24,7 +25,7 @@ def check_inputs(
     for name in ("model", "baseline"):
         if name in inputs:
             _check_same_tokenizer(name, inputs[name], inputs["shards"])
-    wanting = [requirement.text for requirement in requirements if requirement.wants_baseline]
+    wanting = [requirement.text for requirement in requirements if wants_baseline(requirement)]
     if wanting and "baseline" not in inputs:
         raise UserError(
             "--require",

@@ -26,7 +26,10 @@ from clozeflow.evaluation.slicing import Slicing, group_sums
 
 Float64s = npt.NDArray[np.float64]
 
-COLUMNS = ("questions", "nats", "top1", "top5", "top10", "bytes", "most_frequent", "unigram_nats")
+COLUMNS = (
+    *("questions", "nats", "top1", "top5", "top10", "bytes", "most_frequent", "unigram_nats"),
+    *("masks", "mask_nats", "mask_top1"),
+)
 """What is summed, one column each."""
 
 DIGITS = 6
@@ -42,7 +45,7 @@ class Tally:
     def __init__(
         self, pieces: Pieces, guesses: Guesses, slicings: tuple[Slicing, ...], *, mask_token_id: int
     ) -> None:
-        self._pieces, self._guesses = pieces, guesses
+        self._pieces, self._guesses, self._mask_token_id = pieces, guesses, mask_token_id
         self._slices = {
             slicing: np.zeros((len(slicing.groups), len(COLUMNS))) for slicing in slicings
         }
@@ -53,7 +56,9 @@ class Tally:
 
     def add(self, questions: Questions, answers: Answers) -> None:
         """Counts one batch in."""
-        measured = measure(questions, answers, self._pieces, self._guesses)
+        measured = measure(
+            questions, answers, self._pieces, self._guesses, mask_token_id=self._mask_token_id
+        )
         self._total += measured.sum(axis=0)
         for slicing in self._slices:
             groups = slicing.group_of(questions)
@@ -113,18 +118,30 @@ class Tally:
         return self._mistakes.worst
 
 
-def measure(questions: Questions, answers: Answers, pieces: Pieces, guesses: Guesses) -> Float64s:
+def measure(
+    questions: Questions,
+    answers: Answers,
+    pieces: Pieces,
+    guesses: Guesses,
+    *,
+    mask_token_id: int,
+) -> Float64s:
     """Float64 [N, F]: one row of `COLUMNS` a question."""
     labels, ranks = questions.labels, answers.ranks
+    nats = -answers.log_probabilities.astype(np.float64)
+    is_mask = questions.shown == mask_token_id
     columns = (
         np.ones(len(labels)),
-        -answers.log_probabilities.astype(np.float64),
+        nats,
         ranks < 1,
         ranks < 5,
         ranks < 10,
         pieces.num_bytes[labels],
         labels == guesses.most_frequent_token,
         -guesses.log_probabilities[labels],
+        is_mask,
+        np.where(is_mask, nats, 0.0),
+        is_mask & (ranks < 1),
     )
     return np.stack(columns, axis=1).astype(np.float64)
 
@@ -141,6 +158,8 @@ def ratios(sums: Float64s) -> dict[str, Float64s]:
             "masked_accuracy": total["top1"] / count,
             "masked_accuracy_top5": total["top5"] / count,
             "masked_accuracy_top10": total["top10"] / count,
+            "mask_loss": total["mask_nats"] / total["masks"],
+            "mask_accuracy": total["mask_top1"] / total["masks"],
             "bits_per_byte": total["nats"] * bits_per_nat / total["bytes"],
             "most_frequent_token_accuracy": total["most_frequent"] / count,
             "accuracy_ratio": total["top1"] / total["most_frequent"],
