@@ -37,7 +37,10 @@ def _outputs(task: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def _folders(task: dict[str, Any]) -> list[tuple[str, str]]:
-    shown_elsewhere = ("system.Metrics", "system.HTML")
+    shown_elsewhere = (
+        *("system.Metrics", "system.ClassificationMetrics"),
+        *("system.HTML", "system.Markdown"),
+    )
     return [(n, a["uri"]) for n, title, a in _outputs(task) if title not in shown_elsewhere]
 
 

@@ -15,7 +15,9 @@ def evaluate(
     shards: dsl.Input[Shards],
     evaluation: dsl.Output[Evaluation],
     metrics: dsl.Output[dsl.Metrics],
+    confidence: dsl.Output[dsl.ClassificationMetrics],
     report: dsl.Output[dsl.HTML],
+    verdict: dsl.Output[dsl.Markdown],
     blessed: dsl.OutputPath(bool),  # type: ignore[valid-type]
     baseline: dsl.Input[MaskedLM] = None,
     split: str = "validation",
@@ -37,7 +39,9 @@ def evaluate(
     Returns:
         evaluation: Figures, answers and the report.
         metrics: The figures.
+        confidence: Whether its confidence tells the model's right answers from its wrong ones.
         report: The report.
+        verdict: The verdict and the figures in short.
         blessed: Whether every threshold of `require` holds.
     """
     return dsl.ContainerSpec(

@@ -20,7 +20,7 @@ from clozeflow.artifacts import Manifest
 from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
 from clozeflow.run_summary import run_summary
-from clozeflow.stages import STAGES, Stage, run_stage
+from clozeflow.stages import CLASSIFICATION, REPORT, SHORT_REPORT, STAGES, Stage, run_stage
 
 CUSTOM_JOB_FIELDS = frozenset(
     {
@@ -49,9 +49,6 @@ job, and stand in the executor input beside the stage's settings."""
 
 SUMMARY = "summary"
 """The component that is no stage: it sums up a run when its other tasks have ended."""
-
-REPORT = "report.html"
-"""The file that a stage's HTML output is made from, in the artifact's folder."""
 
 
 def main() -> None:
@@ -158,12 +155,14 @@ def _executor_output(
 def _fill_extra_output(
     artifact: Mapping[str, Any], manifest: Manifest, output: str
 ) -> dict[str, Any]:
-    """The metadata of KFP's own outputs: figures for Metrics, a copy of the report for HTML."""
+    """The metadata of KFP's own outputs: figures for both Metrics; HTML and Markdown are copied."""
     title = artifact.get("type", {}).get("schemaTitle", "")
     if title == "system.Metrics":
         return dict(manifest.metrics)
-    if title == "system.HTML":
-        report = storage.read_bytes(storage.join(output, REPORT))
+    if title == "system.ClassificationMetrics":
+        return json.loads(storage.read_text(storage.join(output, CLASSIFICATION)))
+    if name := {"system.HTML": REPORT, "system.Markdown": SHORT_REPORT}.get(title):
+        report = storage.read_bytes(storage.join(output, name))
         storage.write_bytes(_location(artifact["uri"]), report)
     return {}
 

@@ -34,6 +34,11 @@ WORK_FOLDER = ".work"
 """Below an unfinished artifact: what a stage needs to go on after it was killed."""
 
 
+REPORT, SHORT_REPORT, CLASSIFICATION = "report.html", "report.md", "classification.json"
+"""In the artifact's folder: what a component's outputs of KFP's own types HTML, Markdown and
+ClassificationMetrics are made from."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What a stage says of the work it did; the manifest is made from it."""

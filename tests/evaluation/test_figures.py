@@ -1,5 +1,6 @@
 """Every figure computed again from raw logits in plain NumPy, and what known models score."""
 
+import json
 import math
 
 import numpy as np
@@ -194,6 +195,20 @@ def test_calibration_computed_again(evaluation, shards, opened):
         assert bin_["confidence"] == pytest.approx(confidence[inside].mean(), abs=1e-5)
         gap += abs(confidence[inside].sum() - is_right[inside].sum()) / len(labels)
     assert results["figures"]["calibration_error"] == pytest.approx(gap, abs=1e-5)
+
+
+def test_confidence_of_right_and_wrong_answers_computed_again(evaluation, shards, opened):
+    questions, logits = asked(shards, opened)
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    confidence, is_right = probabilities.max(1), probabilities.argmax(1) == questions.labels
+    points = json.loads((evaluation / "classification.json").read_text())["confidenceMetrics"]
+    assert points[-1]["confidenceThreshold"] == 0.0
+    for point in points:
+        is_sure = confidence >= point["confidenceThreshold"]
+        recall = (is_sure & is_right).sum() / max(1, is_right.sum())
+        assert point["recall"] == pytest.approx(recall, abs=1e-6)
+        false = (is_sure & ~is_right).sum() / (~is_right).sum()
+        assert point["falsePositiveRate"] == pytest.approx(false, abs=1e-6)
 
 
 def test_mistakes_are_the_surest_wrong_answers(evaluation, shards, opened):

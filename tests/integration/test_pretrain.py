@@ -97,6 +97,11 @@ def test_outputs_of_kfps_own_types_are_filled(pretrained):
     assert evaluate["parameterValues"] == {"blessed": False}
     page = Path(evaluate["artifacts"]["report"]["artifacts"][0]["uri"]).read_text()
     assert "My fellow" in page
+    confidence = evaluate["artifacts"]["confidence"]["artifacts"][0]["metadata"]
+    assert confidence["confidenceMetrics"][-1]["falsePositiveRate"] == 1.0
+    verdict = Path(evaluate["artifacts"]["verdict"]["artifacts"][0]["uri"]).read_text()
+    assert verdict.startswith("# Not blessed\n\n- masked_accuracy>=0.99: not met")
+    assert f"| mask_accuracy | {manifest.metrics['mask_accuracy']:.4g} |" in verdict
     assert "blessed: false" in summarize(pretrained)
 
 

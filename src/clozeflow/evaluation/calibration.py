@@ -38,6 +38,24 @@ class Calibration:
         """The bins that have answers in them."""
         return [_bin(index, sums) for index, sums in enumerate(self._sums) if sums[0]]
 
+    @property
+    def roc(self) -> list[dict[str, float]]:
+        """Whether confidence tells right first answers from wrong ones: a point for each bin.
+
+        Under KFP's names: of the answers that the model is at least `confidenceThreshold` sure of,
+        `recall` is their share of all right answers and `falsePositiveRate` that of all wrong ones.
+        """
+        count, _, right = np.cumsum(self._sums[::-1], axis=0).T
+        wrong = count - right
+        return [
+            {
+                "confidenceThreshold": (NUM_BINS - 1 - n) / NUM_BINS,
+                "recall": round(float(right[n] / max(1.0, right[-1])), 6),
+                "falsePositiveRate": round(float(wrong[n] / max(1.0, wrong[-1])), 6),
+            }
+            for n in range(NUM_BINS)
+        ]
+
 
 def _bin(index: int, sums: npt.NDArray[np.float64]) -> dict[str, Any]:
     count, confidence, right = sums.tolist()

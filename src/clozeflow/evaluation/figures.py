@@ -113,6 +113,11 @@ class Tally:
         return self._calibration.bins
 
     @property
+    def roc(self) -> list[dict[str, float]]:
+        """See `Calibration.roc`."""
+        return self._calibration.roc
+
+    @property
     def mistakes(self) -> list[dict[str, Any]]:
         """See `Mistakes.worst`."""
         return self._mistakes.worst

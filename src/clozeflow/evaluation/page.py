@@ -41,6 +41,30 @@ def build_page(results: Results, curve: Curve) -> Report:
     return page
 
 
+def build_summary(results: Results) -> str:
+    """The verdict and the figures in Markdown, for KFP's page of a task."""
+    figures, intervals = results["figures"], results["intervals"]
+    rows = [
+        f"| {name} | {format_number(figures[name])} | {_interval(intervals.get(name))} |"
+        for name in FIGURES
+        if name in figures
+    ]
+    return "\n".join(
+        (
+            f"# {'Blessed' if results['blessed'] else 'Not blessed'}",
+            "",
+            *(f"- {reason}" for reason in results["reasons"]),
+            "",
+            _summary(results),
+            "",
+            "| figure | value | 95 % interval |",
+            "|---|---|---|",
+            *rows,
+            "",
+        )
+    )
+
+
 def _summary(results: Results) -> str:
     figures = results["figures"]
     ratio = figures.get("accuracy_ratio")
@@ -147,6 +171,7 @@ def _answer_rows(answers: Sequence[Results]) -> Iterator[tuple[object, ...]]:
 
 def _add_slices(page: Report, slices: Sequence[Results]) -> None:
     page.heading("Slices")
+    page.text("Examples are packed from several documents: there is no slice by source.")
     for slicing in slices:
         page.table(
             (slicing["name"], "questions", "loss", "masked accuracy", "top 5", "unigram loss"),

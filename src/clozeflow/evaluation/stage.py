@@ -18,13 +18,14 @@ from clozeflow.evaluation.guesses import Guesses, count_guesses
 from clozeflow.evaluation.likelihood import pseudo_likelihood
 from clozeflow.evaluation.models import MaskedLanguageModel, open_model
 from clozeflow.evaluation.neighbours import neighbours
-from clozeflow.evaluation.page import build_page
+from clozeflow.evaluation.page import build_page, build_summary
 from clozeflow.evaluation.predict import FillMask
 from clozeflow.evaluation.prompts import Prompt, prompts_from_shards
 from clozeflow.evaluation.scoring import ask
 from clozeflow.evaluation.slicing import slicings
+from clozeflow.stages import CLASSIFICATION, REPORT, SHORT_REPORT
 
-RESULTS, REPORT = "evaluation.json", "report.html"
+RESULTS = "evaluation.json"
 
 
 def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> stages.Outcome:
@@ -56,6 +57,7 @@ def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> 
         "prompts": _answered_prompts(config, model, shards),
     }
     _write(output, results, _training_curve(inputs["model"]))
+    _write_json(output, CLASSIFICATION, {"confidenceMetrics": tally.roc})
     return _outcome(tally.figures, verdict, results)
 
 
@@ -167,9 +169,14 @@ def _training_curve(model: Artifact) -> list[dict[str, Any]]:
 
 
 def _write(output: str, results: dict[str, Any], curve: list[dict[str, Any]]) -> None:
-    text = json.dumps(results, indent=1, ensure_ascii=False)
-    storage.write_text(storage.join(output, RESULTS), text + "\n")
+    _write_json(output, RESULTS, results)
     storage.write_text(storage.join(output, REPORT), build_page(results, curve).to_html())
+    storage.write_text(storage.join(output, SHORT_REPORT), build_summary(results))
+
+
+def _write_json(output: str, name: str, value: Mapping[str, Any]) -> None:
+    text = json.dumps(value, indent=1, ensure_ascii=False)
+    storage.write_text(storage.join(output, name), text + "\n")
 
 
 def _outcome(
@@ -183,5 +190,5 @@ def _outcome(
         },
         metrics=figures,
         parameters={"blessed": verdict.blessed},
-        auxiliary=(REPORT,),
+        auxiliary=(REPORT, SHORT_REPORT),
     )
