@@ -29,3 +29,7 @@ class Evaluation(dsl.Artifact):
 
 class Publication(dsl.Artifact):
     """Where a model was published to: places, revisions, files."""
+
+
+class Predictions(dsl.Dataset):
+    """Rows with a model's answers or vectors."""

@@ -9,6 +9,7 @@ from kfp.dsl.base_component import BaseComponent
 from clozeflow.errors import UserError
 from components.corpus.component import corpus
 from components.evaluate.component import evaluate
+from components.predict.component import predict
 from components.publish.component import publish
 from components.shard.component import shard
 from components.summary.component import summary
@@ -20,7 +21,7 @@ from pipelines.pretrain import pretrain_pipeline
 
 COMPONENTS: Mapping[str, BaseComponent] = {
     component.name: component
-    for component in (corpus, tokenizer, shard, train, evaluate, publish, summary)
+    for component in (corpus, tokenizer, shard, train, evaluate, publish, predict, summary)
 }
 
 PIPELINES: Mapping[str, Callable[[Variant], BaseComponent]] = {

@@ -31,6 +31,13 @@ class ArtifactType(enum.StrEnum):
     CHECKPOINTS = "clozeflow.Checkpoints"
     EVALUATION = "clozeflow.Evaluation"
     PUBLICATION = "clozeflow.Publication"
+    PREDICTIONS = "clozeflow.Predictions"
+    DATASET = "clozeflow.Dataset"
+    """As an input: anybody's files, which need no manifest (see `open_dataset`)."""
+
+
+SOURCE = "source"
+"""The type of what is outside clozeflow, in a manifest's `inputs`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -311,6 +318,34 @@ def open_artifact(folder: str, expected_type: str, *, name: str) -> Artifact:
             expected=str(expected_type),
             fix=f"Give --{name} a folder of type {expected_type}.",
         )
+    return Artifact(uri=folder, manifest=manifest)
+
+
+def open_dataset(location: str, *, name: str) -> Artifact:
+    """A file or a folder of anybody's, with a manifest made by reading it where it has none.
+
+    Args:
+        location: The file, or the folder.
+        name: The input's name, for the message.
+
+    Raises:
+        UserError: There is no file.
+    """
+    if is_finished(location):
+        return Artifact(uri=location, manifest=read_manifest(location))
+    folder, names = location, storage.list_files(location)
+    if storage.is_file(location):
+        folder, _, file = location.rpartition("/")
+        folder, names = folder or ".", [file]
+    if not names:
+        raise UserError(f"--{name} {location}", "holds no file", fix="Check the path.")
+    manifest = Manifest(
+        type=SOURCE,
+        stage="",
+        config={},
+        shaping_config={},
+        files=tuple(file_entry(folder, path) for path in names),
+    )
     return Artifact(uri=folder, manifest=manifest)
 
 

@@ -32,7 +32,10 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
         command = tyro.extras.subcommand_cli_from_dict(
-            {**{name: _stage_command(stage) for name, stage in STAGES.items()}, **_OTHERS},
+            {
+                **{stage.command or name: _stage_command(stage) for name, stage in STAGES.items()},
+                **_OTHERS,
+            },
             prog="clozeflow",
             description="Pretrain a masked language model from raw text.",
             args=gather_repeated(sys.argv[1:]),

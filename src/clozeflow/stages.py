@@ -23,6 +23,7 @@ from clozeflow.config import StageConfig
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.errors import UserError
 from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.prediction.config import PredictConfig
 from clozeflow.publishing.config import PublishConfig
 from clozeflow.shards.config import ShardConfig
 from clozeflow.tokenizer.config import TokenizerConfig
@@ -70,6 +71,8 @@ class Stage:
     acts_outside: bool = False
     """Changes something besides its output: is never taken from the cache."""
     package: str
+    command: str = ""
+    """Its name on the command line, where that is not the stage's."""
 
     def function(self, name: str) -> Callable[..., Any]:
         """A function of the stage's module."""
@@ -124,6 +127,15 @@ STAGES: Mapping[str, Stage] = {
             free_inputs=frozenset({"shards"}),  # any text may be asked about
             output_name="evaluation",
             output_type=ArtifactType.EVALUATION,
+        ),
+        Stage(
+            name="predict",
+            command="predict-dataset",  # `clozeflow predict` answers texts and single files
+            package="prediction",
+            config=PredictConfig,
+            inputs={"model": ArtifactType.MASKED_LM, "dataset": ArtifactType.DATASET},
+            output_name="predictions",
+            output_type=ArtifactType.PREDICTIONS,
         ),
         Stage(
             name="publish",
@@ -223,7 +235,9 @@ def _open_inputs(stage: Stage, inputs: Mapping[str, str]) -> dict[str, Artifact]
         **{name: kind for name, kind in stage.optional_inputs.items() if inputs.get(name)},
     }
     return {
-        name: artifacts.open_artifact(inputs[name], kind, name=name)
+        name: artifacts.open_dataset(inputs[name], name=name)
+        if kind is ArtifactType.DATASET
+        else artifacts.open_artifact(inputs[name], kind, name=name)
         for name, kind in wanted.items()
     }
 

@@ -81,7 +81,7 @@ def test_component_has_the_artifacts_of_its_stage(stage):
 def test_command_line_has_a_flag_for_each_field(stage, capsys, monkeypatch):
     from clozeflow import cli
 
-    monkeypatch.setattr("sys.argv", ["clozeflow", stage.name, "--help"])
+    monkeypatch.setattr("sys.argv", ["clozeflow", stage.command or stage.name, "--help"])
     with pytest.raises(SystemExit):
         cli.main()
     text = capsys.readouterr().out

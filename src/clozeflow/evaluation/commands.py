@@ -57,17 +57,17 @@ class Predict:
             yield said
 
     def _file_lines(self) -> Iterator[str]:
-        from clozeflow.evaluation.files import answer_rows
+        from clozeflow.evaluation.files import answering, work_on
         from clozeflow.evaluation.predict import FillMask
         from clozeflow.evaluation.rows import write_rows
 
-        batches = answer_rows(
+        work = answering(
             FillMask(self.model),
-            self.file,
             text_field=self.text_field,
             top_k=self.top_k,
             targets=self.targets,
         )
+        batches = work_on(self.file, work)
         if self.output:
             yield f"{self.output}: {write_rows(self.output, batches):,} rows"
             return
@@ -92,11 +92,11 @@ class Embed:
     def lines(self) -> Iterator[str]:
         """Embeds, and says how many."""
         from clozeflow.evaluation.embed import Embedder
-        from clozeflow.evaluation.files import embed_rows
+        from clozeflow.evaluation.files import embedding, work_on
         from clozeflow.evaluation.rows import write_rows
 
         embedder = Embedder(self.model)
-        rows = embed_rows(embedder, self.file, text_field=self.text_field)
+        rows = work_on(self.file, embedding(embedder, text_field=self.text_field))
         count = write_rows(self.output, rows)
         yield f"{self.output}: {count:,} rows with vectors of {embedder.hidden_size}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from clozeflow.errors import UserError
@@ -19,28 +19,24 @@ ANSWERS, VECTOR = "answers", "vector"
 """The fields that are added."""
 
 
-def answer_rows(
-    fill_mask: FillMask,
-    location: str,
-    *,
-    text_field: str,
-    top_k: int = 5,
-    targets: Sequence[str] = (),
-) -> Iterator[list[Row]]:
-    """The rows of a file with the field `answers`, a batch at a time.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Work:
+    """What is done to the rows of a file."""
 
-    Every row is checked before the first is answered.
+    new_field: str
+    """Where the results go."""
+    text_field: str
+    """The field with the text."""
+    check: Callable[[str, Row], None]
+    """Raises a `UserError` for a row, at a place, that cannot be worked on."""
+    of_texts: Callable[[list[str]], list[Any]]
+    """A result for each text."""
 
-    Args:
-        fill_mask: The model.
-        location: See `rows.read_rows`.
-        text_field: The field with the text.
-        top_k: Answers to each mask.
-        targets: See `FillMask`.
 
-    Raises:
-        UserError: A row has no text or no mask, or a field `answers` already.
-    """
+def answering(
+    fill_mask: FillMask, *, text_field: str, top_k: int = 5, targets: Sequence[str] = ()
+) -> Work:
+    """Every mask answered (see `FillMask`), in the field `answers`; a row must have one."""
     mask_token = fill_mask.model.tokenizer.mask_token
 
     def check(place: str, row: Row) -> None:
@@ -49,23 +45,52 @@ def answer_rows(
     def answer(texts: list[str]) -> list[Any]:
         found = fill_mask(texts, top_k=top_k, targets=targets)
         if said := say_what_was_cut(texts, found):
-            logger.warning("%s: %s", location, said)
+            logger.warning("%s", said)
         return [[dataclasses.asdict(one) for one in answers] for answers in found]
 
-    yield from _extended(location, text_field, ANSWERS, check, answer)
+    return Work(new_field=ANSWERS, text_field=text_field, check=check, of_texts=answer)
 
 
-def embed_rows(embedder: Embedder, location: str, *, text_field: str) -> Iterator[list[Row]]:
-    """The rows of a file with the field `vector`, a batch at a time.
+def embedding(embedder: Embedder, *, text_field: str) -> Work:
+    """Every text embedded, in the field `vector`."""
+    return Work(
+        new_field=VECTOR,
+        text_field=text_field,
+        check=lambda place, row: None,
+        of_texts=lambda texts: embedder(texts).tolist(),
+    )
+
+
+def work_on(location: str, work: Work) -> Iterator[list[Row]]:
+    """A file's rows with one more field, a batch at a time; all are checked before the first."""
+    check_rows(location, work)
+    yield from extended((row for _, row in read_rows(location, text_field=work.text_field)), work)
+
+
+def check_rows(location: str, work: Work) -> int:
+    """Reads a whole file, and returns the number of its rows.
 
     Raises:
-        UserError: A row has no text, or a field `vector` already.
+        UserError: A row has no text, has the new field already, or cannot be worked on.
     """
+    count = 0
+    for place, row in read_rows(location, text_field=work.text_field):
+        work.check(place, row)
+        if work.new_field in row:
+            raise UserError(
+                place,
+                f"has a field {work.new_field!r} already",
+                fix="Rename that field: the results are to be put there.",
+            )
+        count += 1
+    return count
 
-    def embed(texts: list[str]) -> list[Any]:
-        return embedder(texts).tolist()
 
-    yield from _extended(location, text_field, VECTOR, lambda place, row: None, embed)
+def extended(rows: Iterable[Row], work: Work) -> Iterator[list[Row]]:
+    """Rows with one more field, a batch at a time."""
+    for batch in batched(rows):
+        values = work.of_texts([row[work.text_field] for row in batch])
+        yield [{**row, work.new_field: value} for row, value in zip(batch, values, strict=True)]
 
 
 def say_what_was_cut(texts: Sequence[str], answers: Sequence[Sequence[Answer]]) -> str:
@@ -77,25 +102,3 @@ def say_what_was_cut(texts: Sequence[str], answers: Sequence[Sequence[Answer]]) 
     if not num_cut:
         return ""
     return f"{num_cut:,} longer than the model, answered from a window around each mask (`seen`)"
-
-
-def _extended(
-    location: str,
-    text_field: str,
-    new_field: str,
-    check: Callable[[str, Row], None],
-    work: Callable[[list[str]], list[Any]],
-) -> Iterator[list[Row]]:
-    """Rows with one more field; the whole file is checked before the work begins."""
-    for place, row in read_rows(location, text_field=text_field):
-        check(place, row)
-        if new_field in row:
-            raise UserError(
-                place,
-                f"has a field {new_field!r} already",
-                fix="Rename that field: the results are to be put there.",
-            )
-    rows = (row for _, row in read_rows(location, text_field=text_field))
-    for batch in batched(rows):
-        values = work([row[text_field] for row in batch])
-        yield [{**row, new_field: value} for row, value in zip(batch, values, strict=True)]

@@ -1,0 +1,3 @@
+"""The small models of the tests of evaluation."""
+
+from tests.evaluation.conftest import corpus, model, opened, tokenizer  # noqa: F401
