@@ -10,6 +10,7 @@ from typing import Any
 
 import safetensors.numpy
 
+from clozeflow.training.export_check import check_export
 from clozeflow.training.weights import PYTORCH_WEIGHTS, pytorch_weights
 
 TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -26,7 +27,7 @@ _TOKENIZER_FILES = (
 
 
 def export_model(model: Any, folder: Path, *, tokenizer_folder: Path, seq_len: int) -> None:
-    """Writes configuration, weights (both formats) and tokenizer.
+    """Writes configuration, weights (both formats) and tokenizer, and compares the formats.
 
     Args:
         model: A `TF…ForMaskedLM` of transformers.
@@ -46,6 +47,7 @@ def export_model(model: Any, folder: Path, *, tokenizer_folder: Path, seq_len: i
     settings["model_max_length"] = seq_len
     text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
     (folder / TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
+    check_export(folder, seq_len=seq_len)
 
 
 def write_card(folder: Path, *, facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
