@@ -25,7 +25,7 @@ def predict(
 
     Args:
         model: The model.
-        dataset: A file or a folder of texts (.txt, .jsonl, .parquet); a Corpus is one too.
+        dataset: Texts (.txt, .jsonl, .parquet), a file or a folder, or a Corpus; or Shards.
 
     Returns:
         predictions: The rows, with their answers or vectors.

@@ -1,3 +1,3 @@
 """The small models of the tests of evaluation."""
 
-from tests.evaluation.conftest import corpus, model, opened, tokenizer  # noqa: F401
+from tests.evaluation.conftest import corpus, model, opened, shards, tokenizer  # noqa: F401

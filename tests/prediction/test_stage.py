@@ -12,6 +12,7 @@ from clozeflow.evaluation.embed import Embedder
 from clozeflow.evaluation.predict import FillMask
 from clozeflow.prediction import stage
 from clozeflow.stages import STAGES, run_stage
+from tests.evaluation import fixtures
 
 TEXTS = [f"The <mask> of {word} and [MASK]" for word in ("war", "peace", "our country", "it")]
 
@@ -74,11 +75,41 @@ def test_a_single_file_is_a_data_set_and_vectors_are_those_of_embed(
     assert row["vector"] == pytest.approx(Embedder(opened)([TEXTS[3]])[0].tolist(), abs=1e-6)
 
 
+def test_processes_change_nothing(model, dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(stage, "ROWS_PER_PART", 2)
+    alone = predict(model, dataset, tmp_path / "out")
+    assert predict(model, dataset, tmp_path / "two", num_workers=2).fingerprint == alone.fingerprint
+
+
 def test_a_corpus_is_embedded(model, corpus, tmp_path):
     manifest = predict(model, corpus.uri, tmp_path / "out", produce="vectors")
     counts = corpus.manifest.splits["train"].counts
     assert manifest.splits["all"].counts["num_rows"] > counts["num_documents"]
     assert manifest.input("dataset").fingerprint == corpus.manifest.fingerprint
+
+
+def test_the_examples_of_shards_are_embedded_as_they_are(model, opened, shards, tmp_path):
+    manifest = predict(model, shards.uri, tmp_path / "out", produce="vectors")
+    splits = {name: split.counts["num_examples"] for name, split in shards.manifest.splits.items()}
+    assert manifest.splits["all"].counts["num_rows"] == sum(splits.values())
+    rows = rows_of(tmp_path / "out")
+    expected = fixtures.rows(shards, "validation")
+    found = [row for row in rows if row["split"] == "validation"]
+    assert len(found) == len(expected["row"])
+    for row, ids, mask in zip(
+        found[:5], expected["input_ids"], expected["attention_mask"], strict=False
+    ):
+        assert row["input_ids"] == ids[mask == 1].tolist()
+        hidden = opened.network.roberta(ids[None], attention_mask=mask[None])[0].numpy()[0]
+        assert row["vector"] == pytest.approx(hidden[ids > 4].mean(axis=0), abs=1e-5)
+
+
+def test_shards_have_no_masks_and_must_be_the_models(model, shards, tokenizer, tmp_path):
+    with pytest.raises(UserError, match="no masks to answer"):
+        predict(model, shards.uri, tmp_path / "out")
+    other = fixtures.finish_model(fixtures.save_model(tmp_path / "m", tokenizer), "sha256:0")
+    with pytest.raises(UserError, match=r"--dataset .* made with another tokenizer"):
+        predict(other, shards.uri, tmp_path / "out2", produce="vectors")
 
 
 def test_parts_that_were_finished_are_not_worked_on_again(

@@ -133,7 +133,7 @@ def test_the_saved_model_is_written_before_it_is_registered(server, model, monke
     registry = vertex.Registry(requests.Session(), "us-central1", server.url)
     config = stage.PublishConfig()
     for _ in range(2):
-        place = stage._register(registry, MODEL, config, model, "gs://bucket/out")
+        place = stage.register(model, MODEL, registry, config, "gs://bucket/out")
     assert place.revision.endswith("@1")
     assert written == ["gs://bucket/out/serving"]
     assert server.versions[0]["artifactUri"] == "gs://bucket/out/serving"

@@ -24,7 +24,7 @@ def check_inputs(
     Source.open(inputs["shards"], split)
     for name in ("model", "baseline"):
         if name in inputs:
-            _check_same_tokenizer(name, inputs[name], inputs["shards"])
+            check_same_tokenizer(name, inputs[name], inputs["shards"])
     wanting = [requirement.text for requirement in requirements if wants_baseline(requirement)]
     if wanting and "baseline" not in inputs:
         raise UserError(
@@ -35,13 +35,25 @@ def check_inputs(
         )
 
 
-def _check_same_tokenizer(name: str, model: Artifact, shards: Artifact) -> None:
-    """Another tokenizer's ids would mean other words."""
+def check_same_tokenizer(
+    name: str, model: Artifact, shards: Artifact, *, flag: str = "--shards"
+) -> None:
+    """Refuses shards of another tokenizer: its ids would mean other words.
+
+    Args:
+        name: Which model it is, for the message.
+        model: The model.
+        shards: The shards.
+        flag: What the shards were given as, for the message.
+
+    Raises:
+        UserError: With both fingerprints.
+    """
     trained = {ref.name: ref for ref in model.manifest.inputs}.get("tokenizer")
     asked = {ref.name: ref for ref in shards.manifest.inputs}.get("tokenizer")
     if trained and asked and trained.fingerprint != asked.fingerprint:
         raise UserError(
-            f"--shards {shards.uri}",
+            f"{flag} {shards.uri}",
             f"were made with another tokenizer than --{name} {model.uri}",
             got=asked.fingerprint[:19],
             expected=trained.fingerprint[:19],

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from clozeflow.evaluation.batching import batches_of, padded
 from clozeflow.evaluation.models import MaskedLanguageModel, open_model
-from clozeflow.evaluation.windows import cut_parts
+from clozeflow.evaluation.windows import Window, cut_parts
 
 
 class Embedder:
@@ -29,9 +29,13 @@ class Embedder:
         Special tokens do not count. A text that is longer than the model is cut into parts, and
         all its tokens count alike; a text of no tokens has a vector of zeros.
         """
-        sums = np.zeros((len(texts), self.hidden_size), np.float64)
-        counts = np.zeros(len(texts), np.int64)
-        for batch in batches_of(list(cut_parts(self.model, texts)), self.model.vocab_size):
+        return self.of_windows(list(cut_parts(self.model, texts)), num_texts=len(texts))
+
+    def of_windows(self, windows: Sequence[Window], *, num_texts: int) -> npt.NDArray[np.float32]:
+        """Float32 [N, H]: the mean over the positions of all windows of each text."""
+        sums = np.zeros((num_texts, self.hidden_size), np.float64)
+        counts = np.zeros(num_texts, np.int64)
+        for batch in batches_of(windows, self.model.vocab_size):
             inputs = padded(batch, self.model.pad_token_id)
             hidden = self.model.hidden_states(*inputs).numpy()
             for row, part in enumerate(batch):

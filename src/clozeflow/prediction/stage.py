@@ -12,13 +12,14 @@ import itertools
 from collections.abc import Mapping
 
 from clozeflow import artifacts, engine, stages, storage
-from clozeflow.artifacts import Artifact, Split
+from clozeflow.artifacts import Artifact, ArtifactType, Split
 from clozeflow.errors import UserError
 from clozeflow.evaluation import files
 from clozeflow.evaluation.embed import Embedder
 from clozeflow.evaluation.models import MaskedLanguageModel, open_model
 from clozeflow.evaluation.predict import FillMask
 from clozeflow.evaluation.rows import Format, read_rows, write_rows
+from clozeflow.prediction import examples
 from clozeflow.prediction.config import PredictConfig, Produced
 
 ROWS_PER_PART = 65_536
@@ -30,7 +31,10 @@ class Part:
     """A range of a file's rows, and where the results go."""
 
     model: str
+    shards: str
+    """The folder of the Shards that the file belongs to; "" for a file of texts."""
     location: str
+    """The file."""
     first_row: int
     num_rows: int
     output: str
@@ -46,10 +50,8 @@ def run(config: PredictConfig, inputs: Mapping[str, Artifact], output: str) -> s
     Raises:
         UserError: There is no file of texts, or a row that cannot be worked on.
     """
-    model = inputs["model"].uri
-    work = _work(model, config)
-    sizes = {found: files.check_rows(found, work) for found in find_files(inputs["dataset"])}
-    parts = divide(sizes, config, model=model, output=output)
+    sizes = count_rows(config, inputs["model"], inputs["dataset"])
+    parts = divide(sizes, config, inputs, output)
     engine.run_units(
         predict_part,
         parts,
@@ -65,6 +67,21 @@ def run(config: PredictConfig, inputs: Mapping[str, Artifact], output: str) -> s
         splits={"all": Split(files=tuple(entries))},
         properties={"produced": config.produce.value, "num_files_read": len(sizes)},
     )
+
+
+def count_rows(config: PredictConfig, model: Artifact, dataset: Artifact) -> dict[str, int]:
+    """The number of rows of each file, after every row was checked."""
+    if dataset.manifest.type != ArtifactType.SHARDS:
+        work = _work(model.uri, config)
+        return {found: files.check_rows(found, work) for found in find_files(dataset)}
+    if config.produce is not Produced.VECTORS:
+        raise UserError(
+            f"--dataset {dataset.uri}",
+            "are shards: their examples have no masks to answer",
+            fix="Ask for --produce vectors, or let clozeflow evaluate ask for their words.",
+        )
+    examples.check_shards(model, _opened(model.uri), dataset)
+    return examples.num_examples(dataset)
 
 
 def find_files(dataset: Artifact) -> list[str]:
@@ -87,16 +104,17 @@ def find_files(dataset: Artifact) -> list[str]:
 
 
 def divide(
-    sizes: Mapping[str, int], config: PredictConfig, *, model: str, output: str
+    sizes: Mapping[str, int], config: PredictConfig, inputs: Mapping[str, Artifact], output: str
 ) -> list[Part]:
     """Parts of at most `ROWS_PER_PART` rows, in the order of the files and their rows.
 
     Args:
         sizes: The number of rows of each file.
         config: The settings.
-        model: The model's folder.
+        inputs: The model and the data set.
         output: The folder for the results.
     """
+    dataset = inputs["dataset"]
     ranges = [
         (location, first, min(ROWS_PER_PART, size - first))
         for location, size in sizes.items()
@@ -104,7 +122,8 @@ def divide(
     ]
     return [
         Part(
-            model=model,
+            model=inputs["model"].uri,
+            shards=dataset.uri if dataset.manifest.type == ArtifactType.SHARDS else "",
             location=location,
             first_row=first,
             num_rows=num_rows,
@@ -118,10 +137,18 @@ def divide(
 
 def predict_part(part: Part) -> int:
     """Works on one part; returns its number of rows."""
-    config = part.config
+    config, location = part.config, storage.join(part.output, part.path)
+    if part.shards:
+        batches = examples.embed_examples(
+            Embedder(_opened(part.model)),
+            _shards(part.shards),
+            part.location,
+            first=part.first_row,
+            count=part.num_rows,
+        )
+        return write_rows(location, batches)
     rows = (row for _, row in read_rows(part.location, text_field=config.text_field))
     own = itertools.islice(rows, part.first_row, part.first_row + part.num_rows)
-    location = storage.join(part.output, part.path)
     return write_rows(location, files.extended(own, _work(part.model, config)))
 
 
@@ -141,3 +168,8 @@ def _work(model: str, config: PredictConfig) -> files.Work:
 def _opened(model: str) -> MaskedLanguageModel:
     """Once in each process."""
     return open_model(model)
+
+
+@functools.lru_cache(maxsize=1)
+def _shards(folder: str) -> Artifact:
+    return artifacts.open_artifact(folder, ArtifactType.SHARDS, name="dataset")

@@ -44,16 +44,35 @@ def run(config: PublishConfig, inputs: Mapping[str, Artifact], output: str) -> O
     destinations = parse_destinations(config.publish_to)
     check_blessed(evaluation, config)
     check_destinations(destinations, output)
+    clients = [_client(one, config) for one in destinations]
     with storage.local_folder(model.uri) as local:
         card = make_card(config, model, evaluation, name=_model_name(destinations))
-        files = make_bundle(local, model, evaluation, card=card)
-        publishers = [_publisher(one, config, files, model, output) for one in destinations]
-        places = [publisher() for publisher in publishers]
-    storage.write_text(storage.join(output, RECORD), _record(model, places, files))
+        bundle = Bundle(model=model, files=make_bundle(local, model, evaluation, card=card))
+        for one in destinations:
+            if isinstance(one, Folder):
+                folders.check_folder(one, bundle.files)
+        places = [
+            _publish(bundle, one, client, config, output)
+            for one, client in zip(destinations, clients, strict=True)
+        ]
+    storage.write_text(storage.join(output, RECORD), _record(bundle, places))
     return Outcome(
-        properties=_properties(model, evaluation, places, files),
+        properties=_properties(bundle, evaluation, places),
         auxiliary=(RECORD, f"{SERVING_FOLDER}/"),
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """A model, and all that is published of it."""
+
+    model: Artifact
+    files: Mapping[str, File]
+
+    @property
+    def fingerprint(self) -> str:
+        """The model's."""
+        return self.model.manifest.fingerprint
 
 
 def check_blessed(evaluation: Artifact, config: PublishConfig) -> None:
@@ -90,38 +109,42 @@ def check_destinations(destinations: list[Destination], output: str) -> None:
         )
 
 
-def _publisher(
-    destination: Destination,
-    config: PublishConfig,
-    files: Mapping[str, File],
-    model: Artifact,
-    output: str,
-) -> Any:
-    """A function that publishes to the destination, which has been found possible."""
-    fingerprint = model.manifest.fingerprint
+def _client(destination: Destination, config: PublishConfig) -> Any:
+    """What speaks to the destination: it is asked before any file is read; none for a folder."""
     match destination:
         case HubRepository():
-            api = hub.open_hub(destination, hub_token(config.token_secret), config.visibility)
-            return lambda: hub.publish_to_hub(
-                api,
-                destination,
-                files,
-                visibility=config.visibility,
-                message=f"Model {fingerprint[:19]}",
-            )
-        case Folder():
-            folders.check_folder(destination, files)
-            return lambda: folders.publish_to_folder(destination, files, fingerprint=fingerprint)
+            return hub.open_hub(destination, hub_token(config.token_secret), config.visibility)
         case RegistryModel():
-            registry = vertex.Registry(google_session(), destination.location)
-            return lambda: _register(registry, destination, config, model, output)
+            return vertex.Registry(google_session(), destination.location)
+        case Folder():
+            return None
 
 
-def _register(
-    registry: vertex.Registry,
-    destination: RegistryModel,
-    config: PublishConfig,
+def _publish(
+    bundle: Bundle, destination: Destination, client: Any, config: PublishConfig, output: str
+) -> Place:
+    match destination:
+        case HubRepository():
+            return hub.publish_to_hub(
+                client,
+                destination,
+                bundle.files,
+                visibility=config.visibility,
+                message=f"Model {bundle.fingerprint[:19]}",
+            )
+        case RegistryModel():
+            return register(bundle.model, destination, client, config, output)
+        case Folder():
+            return folders.publish_to_folder(
+                destination, bundle.files, fingerprint=bundle.fingerprint
+            )
+
+
+def register(
     model: Artifact,
+    destination: RegistryModel,
+    registry: vertex.Registry,
+    config: PublishConfig,
     output: str,
 ) -> Place:
     """Writes the SavedModel and registers it, unless that was done before."""
@@ -155,27 +178,25 @@ def _model_name(destinations: list[Destination]) -> str:
     return next(iter([*repositories, *others]))
 
 
-def _record(model: Artifact, places: list[Place], files: Mapping[str, File]) -> str:
+def _record(bundle: Bundle, places: list[Place]) -> str:
     record = {
-        "model": model.manifest.fingerprint,
+        "model": bundle.fingerprint,
         "places": [dataclasses.asdict(place) for place in places],
         "files": [
             {"path": path, "num_bytes": file.entry.num_bytes, "sha256": file.entry.sha256}
-            for path, file in files.items()
+            for path, file in bundle.files.items()
         ],
     }
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
-def _properties(
-    model: Artifact, evaluation: Artifact, places: list[Place], files: Mapping[str, File]
-) -> dict[str, Any]:
+def _properties(bundle: Bundle, evaluation: Artifact, places: list[Place]) -> dict[str, Any]:
     return {
-        "model": model.manifest.fingerprint,
+        "model": bundle.fingerprint,
         "published_to": ", ".join(place.url for place in places),
         "revisions": ", ".join(place.revision for place in places),
-        "num_files": len(files),
-        "num_bytes": sum(file.entry.num_bytes for file in files.values()),
-        "manifest_sha256": files[MANIFEST].entry.sha256,
+        "num_files": len(bundle.files),
+        "num_bytes": sum(file.entry.num_bytes for file in bundle.files.values()),
+        "manifest_sha256": bundle.files[MANIFEST].entry.sha256,
         "blessed": bool(evaluation.manifest.parameters.get("blessed")),
     }
