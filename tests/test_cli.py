@@ -19,13 +19,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
 def test_help_lists_every_command():
     result = run("--help")
     assert result.returncode == 0
-    for command in (*STAGES, "predict", "verify"):
+    for command in (*STAGES, "predict-dataset", "verify"):
         assert command in result.stdout
 
 
 @pytest.mark.parametrize("stage", STAGES.values(), ids=lambda stage: stage.name)
 def test_flags_are_the_fields_of_the_config(stage, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["clozeflow", stage.name, "--help"])
+    monkeypatch.setattr(sys, "argv", ["clozeflow", stage.command or stage.name, "--help"])
     with pytest.raises(SystemExit) as exit_:
         cli.main()
     assert exit_.value.code == 0
