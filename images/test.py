@@ -86,8 +86,11 @@ def make_bases(work: Path, mirror: str) -> None:
 def build(target: str, flags: list[str]) -> None:
     """Builds one of the Dockerfile's targets."""
     bases = [f"--build-arg=BASE_IMAGE={BASE}", f"--build-arg=TPU_POD_BASE_IMAGE={POD_BASE}"]
-    command = ["build", "--format=docker", "--network=host", "--pull=never", "--layers", *bases, *flags]
-    buildah(*command, f"--target={target}", f"--tag=clozeflow:{target}", str(ROOT))
+    # Docker's format knows a health command, which OCI's does not.
+    how = ["--format=docker", "--network=host", "--pull=never", "--layers"]
+    buildah(
+        "build", *how, *bases, *flags, f"--target={target}", f"--tag=clozeflow:{target}", str(ROOT)
+    )
 
 
 def probe(target: str) -> None:
