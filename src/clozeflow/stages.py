@@ -145,6 +145,7 @@ def run_stage(
     """
     if not output.strip():
         raise UserError("--output", "is empty", fix="Name the folder of the artifact to make.")
+    config.check_locations([*filter(None, inputs.values()), output])
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)
     refs = _input_refs(stage, config, opened)

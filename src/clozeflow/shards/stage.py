@@ -43,7 +43,7 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
     results = engine.run_units(
         units.write_unit,
         todo,
-        num_workers=config.num_workers,
+        workers=engine.Workers.of(config),
         description="shards",
         ledger=stages.unit_ledger(output, "shards"),
     )
