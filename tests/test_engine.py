@@ -1,7 +1,9 @@
 """Units of work: in order, in parallel, and not twice."""
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,6 +68,32 @@ def test_finished_units_are_not_done_again(tmp_path, num_workers):
 def test_killed_worker_is_said_in_words():
     with pytest.raises(UserError, match="was killed from outside"):
         run_units(die, [1, 2], workers=Workers(num_workers=2), description="t")
+
+
+def note_and_wait(folder):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(60)
+
+
+def test_workers_end_with_a_run_that_was_killed(tmp_path):
+    code = (
+        "from clozeflow.engine import Workers, run_units; from tests.test_engine import *\n"
+        f"run_units(note_and_wait, [{str(tmp_path)!r}] * 2, workers=Workers(num_workers=2),"
+        " description='t')"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code])
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    workers = [int(path.name) for path in tmp_path.iterdir()]
+    run.kill()
+    run.wait()
+    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(

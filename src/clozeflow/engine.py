@@ -14,8 +14,10 @@ import json
 import multiprocessing
 import os
 import shlex
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from multiprocessing import forkserver
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from clozeflow import storage
 from clozeflow.errors import UserError
@@ -39,6 +41,7 @@ class Engine(enum.StrEnum):
     """An Apache Beam pipeline: Dataflow, Flink, Spark, or Beam's own runner here."""
 
 
+@runtime_checkable
 class HasWorkers(Protocol):
     """Settings that say what runs a stage's units; they do not shape its result."""
 
@@ -112,6 +115,22 @@ def check_reach(config: HasWorkers, locations: Iterable[str]) -> None:
         _beam().check_reach(config.beam_args, locations)
 
 
+def start_early(config: object, module: str) -> None:
+    """Begins to start what processes will come from, while this one is still getting ready.
+
+    Args:
+        config: A stage's settings; nothing happens where they ask for no processes.
+        module: What the units' work will need.
+    """
+    if (
+        isinstance(config, HasWorkers)
+        and config.engine is Engine.PROCESS_POOL
+        and (config.num_workers or default_num_workers()) > 1
+    ):
+        multiprocessing.set_forkserver_preload([module])
+        forkserver.ensure_running()
+
+
 def default_num_workers() -> int:
     """The processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -180,10 +199,10 @@ def _run(
         for index in todo:
             yield index, work(units[index])
         return
-    # "spawn": a fork would copy the locks of threads that Arrow and TensorFlow start.
-    context = multiprocessing.get_context("spawn")
+    # A fork of this process would copy the locks of threads that Arrow and TensorFlow start.
+    context = multiprocessing.get_context("forkserver")
     with concurrent.futures.ProcessPoolExecutor(
-        min(num_workers, len(todo)), mp_context=context
+        min(num_workers, len(todo)), mp_context=context, initializer=_end_with_parent
     ) as pool:
         futures = {pool.submit(work, units[index]): index for index in todo}
         try:
@@ -197,6 +216,18 @@ def _run(
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Sees to it that a worker does not outlive a run that was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _beam() -> Any:
