@@ -149,29 +149,29 @@ def _pack_varints(values_NT: np.ndarray) -> tuple[bytes, list[int]]:
     """Every value as a protobuf varint, row after row, and where each row ends in the bytes."""
     largest = int(values_NT.max(initial=0))
     if largest < _TABLE_SIZE:
-        octets, used = (table[values_NT] for table in _varint_tables(largest.bit_length()))
+        octets = _varint_table(largest.bit_length()).take(values_NT).view(np.uint8)
+        used = octets != 0  # no varint has a byte of zero, but that of zero itself
+        used.reshape(-1)[4 * np.flatnonzero(values_NT == 0)] = True
     else:
-        octets, used = _varints(values_NT)
-    octets, used = (a.view(np.uint8).reshape(len(values_NT), -1) for a in (octets, used))
-    ends = np.cumsum(used.sum(axis=1, dtype=np.int64))
+        octets, used = (a.reshape(len(values_NT), -1) for a in _varints(values_NT))
+    ends = np.cumsum(used.view(np.uint8).sum(axis=1, dtype=np.uint32))
     return octets.reshape(-1).take(np.flatnonzero(used)).tobytes(), ends.tolist()
 
 
 @functools.lru_cache(maxsize=32)
-def _varint_tables(num_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """The varints of all integers of so many bits, each as one integer of four bytes."""
-    octets, used = _varints(np.arange(1 << num_bits))
-    as_one = [np.ascontiguousarray(a[:, :4]).view(np.uint32).reshape(-1) for a in (octets, used)]
-    return as_one[0], as_one[1]
+def _varint_table(num_bits: int) -> np.ndarray:
+    """The varints of all integers of so many bits, each as one integer of four bytes: uint32."""
+    octets, _ = _varints(np.arange(1 << num_bits))
+    return np.ascontiguousarray(octets[:, :4]).view(np.uint32).reshape(-1)
 
 
 def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of each value's varint, and which of them are used: uint8 [..., 5]."""
+    """The bytes of each value's varint (uint8 [..., 5]), and which of them are used (bool)."""
     groups = values[..., None] >> np.arange(0, 7 * _MAX_VARINT_BYTES, 7)
     used = groups > 0
     used[..., 0] = True
     goes_on = groups > 0x7F
-    return ((groups & 0x7F) | (goes_on << 7)).astype(np.uint8), used.view(np.uint8)
+    return ((groups & 0x7F) | (goes_on << 7)).astype(np.uint8) * used, used
 
 
 def _unpack_varints(octets: np.ndarray, seq_len: int) -> np.ndarray | None:
