@@ -114,22 +114,22 @@ def test_a_fault_of_the_code_is_not_hidden(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "runner", ["DataflowRunner", "dataflow", "FlinkRunner", "PortableRunner --job_endpoint=x:1"]
+    "runner", ["FlinkRunner", "flink", "SparkRunner", "PortableRunner --job_endpoint=x:1"]
 )
 def test_places_of_this_machine_are_refused_where_workers_are_elsewhere(by_pool, tmp_path, runner):
     settings = {"engine": "beam", "beam_args": f"--runner={runner}", "seq_len": 32}
     inputs = {name: str(by_pool / name) for name in ("corpus", "tokenizer")}
-    with pytest.raises(UserError, match=f"is on this machine, and the workers of {runner[:8]}"):
+    with pytest.raises(UserError, match=f"is on this machine, and the workers of {runner[:5]}"):
         made("shard", tmp_path / "shards", inputs, **settings)
     assert not (tmp_path / "shards").exists()
     config = STAGES["shard"].config(**settings)
-    config.check_locations(["gs://bucket/corpus", "gs://bucket/out"])
+    beam_engine.check_reach("--runner=FlinkRunner", ["gs://bucket/corpus", "gs://bucket/out"])
     with pytest.raises(UserError, match="theirs: is on this machine"):
         dataclasses.replace(config, adopt="theirs").check_locations(["gs://bucket/out"])
 
 
 def test_a_source_of_this_machine_is_refused_too(by_pool):
-    settings = {"engine": "beam", "beam_args": "--runner=DataflowRunner"}
+    settings = {"engine": "beam", "beam_args": "--runner=FlinkRunner"}
     config = STAGES["corpus"].config(source=(str(by_pool / "texts"),), **settings)
     with pytest.raises(UserError, match=r"texts/0\.txt: is on this machine"):
         STAGES["corpus"].function("run")(config, {}, "gs://bucket/corpus")
@@ -145,6 +145,12 @@ def test_options_that_beam_cannot_read_are_refused(tmp_path):
     config = STAGES["shard"].config(engine="beam", beam_args="--direct_num_workers=many")
     with pytest.raises(UserError, match="--beam-args: cannot be read by Beam"):
         config.check_locations([str(tmp_path)])
+
+
+def test_options_that_the_runner_does_not_take_are_refused():
+    config = STAGES["shard"].config(engine="beam", beam_args="--runner=NoSuchRunner")
+    with pytest.raises(UserError, match="--beam-args: do not suit NoSuchRunner"):
+        config.check_locations(["gs://bucket/out"])
 
 
 def test_a_runner_elsewhere_gets_its_own_options_alone():

@@ -41,7 +41,7 @@ def check_reach(beam_args: str, locations: Iterable[str]) -> None:
     """Refuses places of this machine where the runner works on others.
 
     Raises:
-        UserError: The first such place, or options that Beam cannot read.
+        UserError: The first such place, or options that Beam or the runner does not take.
     """
     options = pipeline_options(beam_args)
     for location in [] if _is_local(options) else locations:
@@ -53,6 +53,7 @@ def check_reach(beam_args: str, locations: Iterable[str]) -> None:
                 fix="Give gs:// locations for what is read and written, or a runner of this "
                 f"machine (--beam-args=--runner={_DEFAULT_RUNNER}).",
             )
+    _new_pipeline(options)
 
 
 def run(
@@ -86,7 +87,7 @@ def run(
     )
     logger.info("%s: %s units on %s", description, f"{len(todo):,}", _runner(options))
     try:
-        with beam.Pipeline(options=options) as pipeline:
+        with _new_pipeline(options) as pipeline:
             # Reshuffled, for else one worker would get all numbers, being so few bytes.
             numbers = pipeline | beam.Create(list(todo)) | beam.Reshuffle()
             _ = numbers | description >> beam.Map(functools.partial(do_unit, plan, ledger))
@@ -172,6 +173,17 @@ def _defaults(num_workers: int, num_units: int) -> list[str]:
         # downloaded.
         "--allow_unsafe_triggers",
     ]
+
+
+def _new_pipeline(options: PipelineOptions) -> beam.Pipeline:
+    """A pipeline with these options, which its runner checks: `--project` for Dataflow, say."""
+    try:
+        return beam.Pipeline(options=options)
+    except (ValueError, ImportError) as error:
+        said = " ".join(str(error).split())
+        raise UserError(
+            "--beam-args", f"do not suit {_runner(options)}: {said}", fix="Mend them."
+        ) from None
 
 
 def _runner(options: PipelineOptions) -> str:
