@@ -1,5 +1,6 @@
 # One image for every stage: `cpu` for data stages, evaluation and small training, `tpu` for
-# training on TPU, `tpu-pod` for training on slices of several hosts. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
+# training on TPU, `tpu-pod` for training on slices of several hosts, `dataflow` for the workers of
+# `--engine beam`. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 # Vertex AI's base image for TensorFlow on TPU pods, with Python 3.11 added: it has no default.
 ARG TPU_POD_BASE_IMAGE=scratch
@@ -18,6 +19,12 @@ RUN pip install --no-cache-dir --no-deps --no-build-isolation /build
 
 FROM builder AS tpu-builder
 RUN pip install --no-cache-dir --no-deps --require-hashes -r /build/requirements/tpu.lock
+COPY pyproject.toml README.md LICENSE /build/
+COPY src/ /build/src/
+RUN pip install --no-cache-dir --no-deps --no-build-isolation /build
+
+FROM builder AS dataflow-builder
+RUN pip install --no-cache-dir --no-deps --require-hashes -r /build/requirements/dataflow.lock
 COPY pyproject.toml README.md LICENSE /build/
 COPY src/ /build/src/
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /build
@@ -52,6 +59,13 @@ ENV PYTHONUNBUFFERED=1 \
     TF_USE_LEGACY_KERAS=1 \
     NEXT_PLUGGABLE_DEVICE_USE_C_API=true \
     TF_PLUGGABLE_DEVICE_LIBRARY_PATH=/lib/libtpu.so
+
+# Workers of Beam's runners, and the place to start a job from (docs/dataflow.md). Dataflow starts
+# /opt/apache/beam/boot, which writes to a folder of root's: no USER.
+FROM runtime AS dataflow
+COPY --from=dataflow-builder /opt/clozeflow /opt/clozeflow
+RUN mkdir -p /opt/apache/beam && ln -s /opt/clozeflow/bin/clozeflow-beam-boot /opt/apache/beam/boot
+ENTRYPOINT ["/opt/apache/beam/boot"]
 
 FROM runtime AS cpu
 COPY --from=cpu-builder /opt/clozeflow /opt/clozeflow

@@ -61,6 +61,7 @@ compile: $(STAMP) ## Compile every component and pipeline
 images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|podman|buildah)
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target cpu --tag $(IMAGE):cpu .
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target tpu --tag $(IMAGE):tpu .
+	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target dataflow --tag $(IMAGE):dataflow .
 
 images-test: $(STAMP) ## Build the images on Debian's Python and run every stage in them (root, buildah, debootstrap)
 	$(BIN)/python images/test.py $(IMAGES_TEST_FLAGS)
@@ -68,6 +69,7 @@ images-test: $(STAMP) ## Build the images on Debian's Python and run every stage
 lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
 	$(LOCK) --extra cpu --extra sample --extra hub --extra language --extra pipelines --extra dev --output-file requirements/dev.lock
 	$(LOCK) --extra cpu --extra sample --extra hub --extra language --output-file requirements/cpu.lock
+	$(LOCK) --extra cpu --extra sample --extra hub --extra language --extra beam --output-file requirements/dataflow.lock
 	@# tf-keras asks for plain tensorflow; two TensorFlows in one environment abort at import.
 	$(LOCK) --extra tpu --extra sample --extra hub --extra language --no-emit-package tensorflow --output-file requirements/tpu.lock
 	echo uv | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -49,7 +49,7 @@ def _measure(text: Path, size_mb: int, work: Path, flags: list[str]) -> tuple[fl
     """CPU seconds per MB, and peak megabytes, of the stage on so much text."""
     source, output = work / f"{size_mb}.txt", work / f"corpus-{size_mb}"
     with source.open("wb") as file:
-        for data in _changed_repeats(text, size_mb * MB):
+        for data in changed_repeats(text, size_mb * MB):
             file.write(data)
     command = [sys.executable, "-m", "clozeflow.cli", "corpus", "--source", str(source)]
     command += ["--output", str(output), "--num-workers", "1", *flags]
@@ -63,7 +63,7 @@ def _measure(text: Path, size_mb: int, work: Path, flags: list[str]) -> tuple[fl
     return seconds / size_mb, peak
 
 
-def _changed_repeats(text: Path, num_bytes: int) -> Iterator[bytes]:
+def changed_repeats(text: Path, num_bytes: int) -> Iterator[bytes]:
     """Lines of the text, again and again, the letters exchanged by another permutation each."""
     repeat = 0
     while num_bytes > 0:

@@ -1,12 +1,16 @@
 """Units of work: in order, in parallel, and not twice."""
 
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from clozeflow.engine import run_units
+from clozeflow.engine import Workers, run_units
 from clozeflow.errors import UserError
+from clozeflow.stages import STAGES
 
 
 def square(unit):
@@ -32,7 +36,9 @@ def die(unit):
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_results_are_in_the_units_order(num_workers):
-    results = run_units(square, range(20), num_workers=num_workers, description="t")
+    results = run_units(
+        square, range(20), workers=Workers(num_workers=num_workers), description="t"
+    )
     assert results == [n * n for n in range(20)]
 
 
@@ -43,7 +49,9 @@ def test_finished_units_are_not_done_again(tmp_path, num_workers):
     units = [(str(seen), n) for n in range(6)]
 
     def run(work):
-        return run_units(work, units, num_workers=num_workers, description="t", ledger=ledger)
+        return run_units(
+            work, units, workers=Workers(num_workers=num_workers), description="t", ledger=ledger
+        )
 
     with pytest.raises(UserError, match="unit 3"):
         run(refuse_three)
@@ -59,4 +67,53 @@ def test_finished_units_are_not_done_again(tmp_path, num_workers):
 
 def test_killed_worker_is_said_in_words():
     with pytest.raises(UserError, match="was killed from outside"):
-        run_units(die, [1, 2], num_workers=2, description="t")
+        run_units(die, [1, 2], workers=Workers(num_workers=2), description="t")
+
+
+def note_and_wait(folder):
+    Path(folder, str(os.getpid())).touch()
+    time.sleep(60)
+
+
+def test_workers_end_with_a_run_that_was_killed(tmp_path):
+    code = (
+        "from clozeflow.engine import Workers, run_units; from tests.test_engine import *\n"
+        f"run_units(note_and_wait, [{str(tmp_path)!r}] * 2, workers=Workers(num_workers=2),"
+        " description='t')"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code])
+    until(lambda: len(list(tmp_path.iterdir())) == 2)
+    workers = [int(path.name) for path in tmp_path.iterdir()]
+    run.kill()
+    run.wait()
+    until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
+
+
+def until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_workers": -1}, "--num-workers"),
+        ({"beam_args": "--runner=DirectRunner"}, "read by --engine beam alone"),
+        ({"engine": "beam", "beam_args": "--runner='Direct"}, "cannot be split"),
+        ({"engine": "spark"}, "process_pool, beam"),
+    ],
+)
+@pytest.mark.parametrize("stage", ["corpus", "tokenizer", "shard"])
+def test_settings_that_no_engine_can_work_with_are_refused(stage, settings, message):
+    with pytest.raises(UserError, match=message):
+        STAGES[stage].config(**settings)
+
+
+def test_beam_that_is_not_installed_is_said_at_once(monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    monkeypatch.delitem(sys.modules, "clozeflow.beam_engine", raising=False)
+    config = STAGES["shard"].config(engine="beam")
+    with pytest.raises(UserError, match=r"Install clozeflow\[beam\]"):
+        config.check_locations(["anywhere"])

@@ -33,6 +33,8 @@ def corpus(
     test_fraction: float = 0.02,
     require: list = [],
     num_workers: int = 0,
+    engine: str = "process_pool",
+    beam_args: str = "",
 ) -> dsl.ContainerSpec:
     """Reads raw text and writes clean, deduplicated documents in train, validation and test.
 

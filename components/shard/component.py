@@ -21,6 +21,8 @@ def shard(
     seed: int = 0,
     adopt: str = "",
     num_workers: int = 0,
+    engine: str = "process_pool",
+    beam_args: str = "",
 ) -> dsl.ContainerSpec:
     """Tokenizes a corpus and packs it into examples of `seq_len` tokens.
 

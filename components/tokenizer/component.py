@@ -25,6 +25,8 @@ def tokenizer(
     baseline: str = "",
     max_unknown_rate: float = 1.0,
     num_workers: int = 0,
+    engine: str = "process_pool",
+    beam_args: str = "",
 ) -> dsl.ContainerSpec:
     """Trains a tokenizer on the train split of a corpus, or adopts one, and reports its quality.
 

@@ -36,6 +36,13 @@ class StageConfig:
     def validate(self) -> None:
         """Raises `UserError` where values do not make sense; each config adds its own checks."""
 
+    def check_locations(self, locations: Iterable[str]) -> None:
+        """Raises `UserError` where the work, as these settings have it, cannot reach a place.
+
+        Args:
+            locations: The folders of the stage's inputs and of its output.
+        """
+
     def check(self, name: str, condition: bool, expected: str) -> None:
         """Refuses the value of the field `name` unless `condition` holds."""
         if not condition:

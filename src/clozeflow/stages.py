@@ -174,6 +174,9 @@ def run_stage(
     """
     if not output.strip():
         raise UserError("--output", "is empty", fix="Name the folder of the artifact to make.")
+    config.check_locations([*filter(None, inputs.values()), output])
+    if not artifacts.is_finished(output):
+        engine.start_early(config, f"clozeflow.{stage.package}.stage")
     cache = None if stage.acts_outside else cache
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)

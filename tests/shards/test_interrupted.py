@@ -1,5 +1,6 @@
 """Killed at random moments, or out of room: the same command ends in the same bytes."""
 
+import errno
 import hashlib
 import os
 import random
@@ -14,6 +15,7 @@ import pytest
 
 from clozeflow import artifacts, storage
 from clozeflow.artifacts import Artifact
+from clozeflow.errors import UserError
 from tests.shards import fixtures
 
 
@@ -88,6 +90,50 @@ def test_a_full_disk_leaves_no_temporary_files(corpus, tokenizer, small_disk):
     (small_disk / "ballast").write_bytes(bytes(560 * 1024))
     subprocess.run(command(corpus, tokenizer, small_disk / "made"), check=False)
     assert not list(small_disk.rglob(f"{storage.TEMPORARY_PREFIX}*"))
+
+
+class _FullDisk:
+    """Files that refuse to take more bytes than there is room for, all of them together."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+
+    def open(self, path: Path, mode: str, open_path=Path.open):
+        file = open_path(path, mode)
+        return _LimitedFile(file, self) if "w" in mode else file
+
+
+class _LimitedFile:
+    def __init__(self, file, disk: _FullDisk) -> None:
+        self._file, self._disk = file, disk
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._file.close()
+
+    def write(self, data: bytes) -> int:
+        self._disk.room -= len(data)
+        if self._disk.room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._file.write(data)
+
+
+@pytest.mark.parametrize("room", [10, 10_000, 20_000, 40_000])
+def test_full_wherever_it_happens(shards, corpus, tokenizer, tmp_path, monkeypatch, room):
+    """The same without a file system of its own, so that it can be tested by anybody."""
+    settings = {"corpus": corpus, "tokenizer": tokenizer, "examples_per_shard": 64}
+    disk = _FullDisk(room)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", lambda path, mode="r": disk.open(path, mode))
+        with pytest.raises(UserError, match="the disk is full"):
+            fixtures.make_shards(tmp_path / "made", **settings)
+    assert disk.room < 0
+    assert not artifacts.is_finished(str(tmp_path / "made"))
+    assert not list(tmp_path.rglob(f"{storage.TEMPORARY_PREFIX}*"))
+    fixtures.make_shards(tmp_path / "made", **settings)
+    assert content(tmp_path / "made") == content(shards.uri)
 
 
 def test_two_sizes_of_parts_hold_the_same_tokens(tokenizer, tmp_path):

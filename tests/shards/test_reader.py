@@ -1,5 +1,7 @@
 import itertools
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -203,3 +205,9 @@ def test_gzipped_shards_are_read_alike(shards, corpus, tokenizer, tmp_path):
     names = [packed.path(file.path) for file in files]
     records = list(tf.data.TFRecordDataset(names, compression_type="GZIP"))
     assert len(records) == packed.manifest.splits["train"].counts["num_examples"]
+
+
+def test_a_program_may_end_while_a_batch_is_being_read(shards):
+    command = [sys.executable, "-m", "tests.shards.leaving", shards.uri]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "read\n"

@@ -6,6 +6,7 @@ import pytest
 
 from clozeflow import artifacts
 from clozeflow.artifacts import Artifact, ArtifactType
+from clozeflow.engine import Workers
 from clozeflow.tokenizer import words as module
 from clozeflow.tokenizer.sampling import Sample
 from clozeflow.tokenizer.words import MAX_WORD_CHARS, WordTable, count_words, long_word_parts
@@ -19,7 +20,7 @@ def count(
         artifacts.open_artifact(corpus, ArtifactType.CORPUS, name="corpus"),
         sample=sample or Sample(),
         max_words=max_words,
-        num_workers=1,
+        workers=Workers(num_workers=1),
         output=str(output),
     )
 

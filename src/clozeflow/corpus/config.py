@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterable
 from typing import ClassVar
 
 from clozeflow.config import StageConfig
 from clozeflow.corpus.thresholds import parse_thresholds
+from clozeflow.engine import WORKER_SETTINGS, Engine, check_reach, check_workers
 from clozeflow.errors import UserError
 
 
@@ -63,7 +65,7 @@ class CorpusConfig(StageConfig):
 
     # What the sources hold shapes the result, and is named and hashed by `source_refs`.
     DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset(
-        {"source", "validation_source", "test_source", "num_workers"}
+        {"source", "validation_source", "test_source", *WORKER_SETTINGS}
     )
 
     source: tuple[str, ...] = ("sample",)
@@ -114,6 +116,10 @@ class CorpusConfig(StageConfig):
     num_workers: int = 0
     """Processes; 0 means one a processor (or one, for little text). The result does not depend on
     it."""
+    engine: Engine = Engine.PROCESS_POOL
+    """What runs the units of work: processes of this machine, or an Apache Beam pipeline."""
+    beam_args: str = ""
+    """Options of the Beam pipeline, as on a command line: `--runner=DataflowRunner …`."""
 
     def validate(self) -> None:
         """Checks ranges."""
@@ -128,10 +134,14 @@ class CorpusConfig(StageConfig):
             0 <= self.test_fraction < 1 - self.validation_fraction,
             "from 0, with the validation fraction below 1 in all",
         )
-        self.check("num_workers", self.num_workers >= 0, "0 or more")
+        check_workers(self)
         for name, share in self.shares().items():
             self.check("weights", bool(name) and 0 < share <= 1, "NAME=SHARE, above 0 to 1 each")
         parse_thresholds(self.require)
+
+    def check_locations(self, locations: Iterable[str]) -> None:
+        """Checks that workers elsewhere can reach what they read and write."""
+        check_reach(self, locations)
 
     def _check_filters(self) -> None:
         self.check("min_characters", self.min_characters >= 0, "0 or more")

@@ -26,6 +26,7 @@ from clozeflow.corpus.parts import Part
 from clozeflow.corpus.reading import Segment
 from clozeflow.corpus.shuffle import SPLITS, Spiller
 from clozeflow.corpus.statistics import Measures
+from clozeflow.engine import Workers
 
 BUCKET_BYTES = 16 << 20
 """Text that is deduplicated and sorted at once."""
@@ -75,16 +76,17 @@ class Job:
         return engine.run_units(
             work,
             units,
-            num_workers=self._num_workers(),
+            workers=self._workers(),
             description=f"corpus: {phase}",
             ledger=stages.unit_ledger(self.output, phase),
         )
 
-    def _num_workers(self) -> int:
+    def _workers(self) -> Workers:
         """As asked for; by default one for so little text that starting processes takes longer."""
-        if self.config.num_workers == 0 and self.guessed_bytes < _FEW_BYTES:
-            return 1
-        return self.config.num_workers
+        workers = Workers.of(self.config)
+        if workers.num_workers == 0 and self.guessed_bytes < _FEW_BYTES:
+            return dataclasses.replace(workers, num_workers=1)
+        return workers
 
 
 def num_ranges(num_bytes: int, bytes_per_range: int) -> int:

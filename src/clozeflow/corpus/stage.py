@@ -68,6 +68,7 @@ def run(config: CorpusConfig, inputs: Mapping[str, Artifact], output: str) -> Ou
     """
     assert not inputs
     files = sources.find_files(config)
+    config.check_locations(file.location for file in files if file.format != Format.HUB)
     job = Job(config=config, output=output, guessed_bytes=_guess_bytes(files))
     found, spills = _read(job, files)
     buckets = _sort(job, spills, found)

@@ -69,7 +69,7 @@ def adopt(config: ShardConfig, vocab_size: int, output: str) -> dict[str, Split]
     results = engine.run_units(
         check_file,
         units,
-        num_workers=config.num_workers,
+        workers=engine.Workers.of(config),
         description="shards",
         ledger=stages.unit_ledger(output, "adopt"),
     )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from clozeflow.shards import arrow
 from clozeflow.tokenizer import normalizer
 
 Encoded = tuple[np.ndarray, np.ndarray]
@@ -44,7 +45,7 @@ def encode_by_chunks(texts: pa.StringArray, encode_distinct: EncodeTexts) -> Enc
     encoded = chunks.dictionary_encode()
     ids, lengths = encode_distinct(encoded.dictionary)
     lengths = lengths.astype(np.int32)
-    chosen = encoded.indices.to_numpy()
+    chosen = arrow.numbers(encoded.indices)
     lengths_of_chunks = lengths[chosen]
     token_ends = np.concatenate([[0], np.cumsum(lengths_of_chunks)])[chunk_ends]
     starts = np.cumsum(lengths, dtype=np.int32) - lengths

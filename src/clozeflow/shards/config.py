@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterable
 from typing import ClassVar
 
 from clozeflow.config import StageConfig
+from clozeflow.engine import WORKER_SETTINGS, Engine, check_reach, check_workers
 
 
 class Packing(enum.StrEnum):
@@ -31,7 +33,7 @@ class Compression(enum.StrEnum):
 class ShardConfig(StageConfig):
     """From a corpus and a tokenizer to TFRecord shards of fixed-length examples."""
 
-    DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset({"num_workers", "adopt"})
+    DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset({"adopt", *WORKER_SETTINGS})
 
     seq_len: int = 128
     """Tokens in an example, `<s>` and `</s>` included."""
@@ -48,9 +50,17 @@ class ShardConfig(StageConfig):
     making new ones; no corpus is given then."""
     num_workers: int = 0
     """Processes; 0 means one a processor. The result does not depend on it."""
+    engine: Engine = Engine.PROCESS_POOL
+    """What runs the units of work: processes of this machine, or an Apache Beam pipeline."""
+    beam_args: str = ""
+    """Options of the Beam pipeline, as on a command line: `--runner=DataflowRunner …`."""
 
     def validate(self) -> None:
         """Checks ranges."""
         self.check("seq_len", self.seq_len >= 8, "at least 8")
         self.check("examples_per_shard", self.examples_per_shard >= 1, "at least 1")
-        self.check("num_workers", self.num_workers >= 0, "0 or more")
+        check_workers(self)
+
+    def check_locations(self, locations: Iterable[str]) -> None:
+        """Checks that workers elsewhere can reach what they read and write."""
+        check_reach(self, [*locations, *filter(None, [self.adopt])])

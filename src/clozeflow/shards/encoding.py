@@ -11,7 +11,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from clozeflow.errors import UserError
-from clozeflow.shards import chunks
+from clozeflow.shards import arrow, chunks
 from clozeflow.shards.chunks import Encoded, EncodeTexts
 from clozeflow.shards.sentencepiece_words import HIDDEN, SentencePieceWords
 from clozeflow.tokenizer import loading
@@ -61,7 +61,7 @@ def check_sample(
     Raises:
         UserError: The first document that differs.
     """
-    truth = encoder.encode_plainly(texts.take(pa.array(sample, pa.int64())))
+    truth = encoder.encode_plainly(texts.take(arrow.indices(sample)))
     for place, index in enumerate(sample.tolist()):
         got, expected = _ids_of(encoded, index), _ids_of(truth, place)
         if not np.array_equal(got, expected):

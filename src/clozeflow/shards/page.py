@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from clozeflow import charts
 from clozeflow.artifacts import Split
-from clozeflow.report import Report, new_figure
+from clozeflow.charts import Bin
+from clozeflow.report import Report
 from clozeflow.shards.config import ShardConfig
 from clozeflow.shards.statistics import Statistics, bin_bounds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _MOST_SOURCES = 20
 
@@ -40,17 +38,18 @@ def render(
     )
     _splits(page, config, splits, statistics)
     page.heading("What the rows hold")
-    page.figure(
-        _contents_figure(config, splits, statistics),
+    page.drawing(
+        _contents_chart(config, splits, statistics),
         "Places in rows: tokens of documents, special tokens around them, padding.",
     )
     page.heading("Tokens per document")
-    page.figure(
-        _lengths_figure(config, total),
+    page.drawing(
+        _lengths_chart(config, total),
         "Documents by their number of tokens; the line is the length of an example.",
     )
     page.heading("Tokens per source")
-    page.figure(_sources_figure(total), "Tokens of documents, the largest sources first.")
+    largest = total.tokens_by_source.most_common(_MOST_SOURCES)
+    page.drawing(charts.named_bars(largest), "Tokens of documents, the largest sources first.")
     return page.to_html()
 
 
@@ -81,72 +80,33 @@ def _splits(
     page.table([*header.split(", "), "tokens per byte", "unknown tokens"], rows)
 
 
-def _contents_figure(
+def _contents_chart(
     config: ShardConfig, splits: Mapping[str, Split], statistics: Mapping[str, Statistics]
-) -> Figure:
-    figure = new_figure(height=0.8 + 0.5 * len(splits))
-    axes = figure.subplots()
+) -> str:
+    rows = {}
     for name, counted in statistics.items():
         counts = splits[name].counts
         places = counts.get("num_examples", 0) * config.seq_len
         num_tokens = counts.get("num_tokens", 0)
-        left = 0.0
-        for label, number, color in (
-            ("document tokens", counted.num_document_tokens, "C0"),
-            ("special tokens", num_tokens - counted.num_document_tokens, "C1"),
-            ("padding", places - num_tokens, "C3"),
-        ):
-            share = _ratio(number, places)
-            text = label if name == next(iter(statistics)) else None
-            axes.barh(name, share, left=left, color=color, label=text)
-            left += share
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1)
-    axes.xaxis.set_major_formatter("{x:.0%}")
-    axes.set_xlabel("share of all places")
-    figure.legend(loc="outside upper right", ncols=3, frameon=False)
-    return figure
+        numbers = (
+            counted.num_document_tokens,
+            num_tokens - counted.num_document_tokens,
+            places - num_tokens,
+        )
+        rows[name] = [_ratio(number, places) for number in numbers]
+    parts = ("tokens of documents", "special tokens", "padding")
+    return charts.stacked_bars(rows, parts=parts, axis="share of all places", whole=1)
 
 
-def _lengths_figure(config: ShardConfig, total: Statistics) -> Figure:
-    figure = new_figure()
-    axes = figure.subplots()
-    bins = sorted(map(int, total.documents_by_length))
-    bounds = [bin_bounds(number) for number in bins]
-    axes.bar(
-        [low for low, _ in bounds],
-        [total.documents_by_length[str(number)] for number in bins],
-        width=[high - low for low, high in bounds],
-        align="edge",
-        edgecolor="white",
-        linewidth=0.5,
+def _lengths_chart(config: ShardConfig, total: Statistics) -> str:
+    bins = []
+    for number in sorted(map(int, total.documents_by_length)):
+        low, high = bin_bounds(number)
+        bins.append(Bin(low=low, high=high, count=total.documents_by_length[str(number)]))
+    mark_name = f"an example: {config.seq_len:,}"
+    return charts.histogram(
+        bins, axis="tokens in a document", mark=config.seq_len, mark_name=mark_name
     )
-    axes.axvline(config.seq_len, color="C3", linewidth=1)
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("tokens in a document")
-    axes.set_ylabel("documents")
-    return figure
-
-
-def _sources_figure(total: Statistics) -> Figure:
-    largest = total.tokens_by_source.most_common(_MOST_SOURCES)
-    figure = new_figure(height=0.8 + 0.3 * max(1, len(largest)))
-    axes = figure.subplots()
-    for name, num_tokens in largest:
-        bar = axes.barh(_drawable(name), num_tokens, color="C0")
-        axes.bar_label(bar, [f" {num_tokens:,}"])
-    axes.invert_yaxis()
-    axes.margins(x=0.15)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("tokens of documents")
-    return figure
-
-
-def _drawable(name: str) -> str:
-    # A dollar sign would begin a formula.
-    return name[:60].replace("$", r"\$")
 
 
 def _ratio(part: int, whole: int) -> float:

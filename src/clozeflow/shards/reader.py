@@ -9,7 +9,10 @@ Shapes: B examples in this process's part of a batch, T tokens in each.
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -183,15 +186,58 @@ def _join(parts: list[Examples]) -> Examples:
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
+class _Work:
+    """What TensorFlow's threads do in Python, which must be over when the interpreter ends.
+
+    A thread that wanted to go on in Python then would wait for ever, and the iterator's end for it.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._num_running, self._is_over = 0, False
+
+    def begins(self) -> bool:
+        """Whether work may begin; `ends` must follow it."""
+        with self._changed:
+            self._num_running += not self._is_over
+            return not self._is_over
+
+    def ends(self) -> None:
+        """Says that it has ended."""
+        with self._changed:
+            self._num_running -= 1
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Waits for what is running, and lets nothing begin any more."""
+        with self._changed:
+            self._is_over = True
+            self._changed.wait_for(lambda: not self._num_running)
+        time.sleep(_LEAVING_SECONDS)
+
+
+_LEAVING_SECONDS = 0.05
+"""A thread's way from our code back to TensorFlow's."""
+_work = _Work()
+atexit.register(_work.stop)
+
+
 def _dataset(
     batches: Callable[[], Iterator[dict[str, Any]]], signature: dict[str, tf.TensorSpec]
 ) -> tf.data.Dataset:
     def noted() -> Iterator[dict[str, Any]]:
-        try:
-            yield from batches()
-        except UserError as error:
-            _stopped_by.append(error)
-            raise
+        content = batches()
+        while _work.begins():
+            try:
+                batch = next(content)
+            except StopIteration:
+                return
+            except UserError as error:
+                _stopped_by.append(error)
+                raise
+            finally:
+                _work.ends()
+            yield batch
 
     options = tf.data.Options()
     # The batches are divided among processes already: TensorFlow must not do it again.

@@ -14,8 +14,8 @@ Shapes: N examples, T tokens in each.
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
-from collections.abc import Iterator
 
 import google_crc32c
 import numpy as np
@@ -35,8 +35,7 @@ class DamagedRecordError(ValueError):
 
 def masked_crc(data: bytes) -> int:
     """TFRecord's checksum: a CRC-32C, rotated and shifted."""
-    crc = google_crc32c.value(data)
-    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+    return int(_masked([google_crc32c.value(data)])[0])
 
 
 def frame(payload: bytes) -> bytes:
@@ -44,23 +43,30 @@ def frame(payload: bytes) -> bytes:
     return b"".join((_header(len(payload)), payload, struct.pack("<I", masked_crc(payload))))
 
 
-def serialize(input_ids_NT: np.ndarray, attention_mask_NT: np.ndarray) -> Iterator[bytes]:
-    """Framed records of the examples, in order.
+def serialize(input_ids_NT: np.ndarray, attention_mask_NT: np.ndarray) -> bytes:
+    """Framed records of the examples, end to end.
 
     Args:
         input_ids_NT: Integers from 0 to 2**31 - 1.
         attention_mask_NT: Zeros and ones, uint8.
     """
-    num_examples, seq_len = input_ids_NT.shape
+    seq_len = input_ids_NT.shape[1]
     packed, ends = _pack_varints(input_ids_NT)
     masks = attention_mask_NT.astype(np.uint8).tobytes()
+    beginnings, lists, crcs = [], [], []
     start = 0
-    for index in range(num_examples):
-        end = ends[index]
-        before, between = _template(seq_len, end - start)
+    for index, end in enumerate(ends):
+        ids = packed[start:end]
         mask = masks[index * seq_len : (index + 1) * seq_len]
-        yield frame(b"".join((before, mask, between, packed[start:end])))
+        beginning, crc = _beginning(mask, end - start)
+        beginnings.append(beginning)
+        lists.append(ids)
+        crcs.append(google_crc32c.extend(crc, ids))
         start = end
+    footers = _masked(crcs).astype("<u4").tobytes()
+    ends_of_frames = (footers[i : i + FOOTER_BYTES] for i in range(0, len(footers), FOOTER_BYTES))
+    frames = zip(beginnings, lists, ends_of_frames, strict=True)
+    return b"".join(itertools.chain.from_iterable(frames))
 
 
 def scan(data: bytes) -> np.ndarray:
@@ -143,29 +149,29 @@ def _pack_varints(values_NT: np.ndarray) -> tuple[bytes, list[int]]:
     """Every value as a protobuf varint, row after row, and where each row ends in the bytes."""
     largest = int(values_NT.max(initial=0))
     if largest < _TABLE_SIZE:
-        octets, used = (table[values_NT] for table in _varint_tables(largest.bit_length()))
+        octets = _varint_table(largest.bit_length()).take(values_NT).view(np.uint8)
+        used = octets != 0  # no varint has a byte of zero, but that of zero itself
+        used.reshape(-1)[4 * np.flatnonzero(values_NT == 0)] = True
     else:
-        octets, used = _varints(values_NT)
-    octets, used = (a.view(np.uint8).reshape(len(values_NT), -1) for a in (octets, used))
-    ends = np.cumsum(used.sum(axis=1, dtype=np.int64))
+        octets, used = (a.reshape(len(values_NT), -1) for a in _varints(values_NT))
+    ends = np.cumsum(used.view(np.uint8).sum(axis=1, dtype=np.uint32))
     return octets.reshape(-1).take(np.flatnonzero(used)).tobytes(), ends.tolist()
 
 
 @functools.lru_cache(maxsize=32)
-def _varint_tables(num_bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """The varints of all integers of so many bits, each as one integer of four bytes."""
-    octets, used = _varints(np.arange(1 << num_bits))
-    as_one = [np.ascontiguousarray(a[:, :4]).view(np.uint32).reshape(-1) for a in (octets, used)]
-    return as_one[0], as_one[1]
+def _varint_table(num_bits: int) -> np.ndarray:
+    """The varints of all integers of so many bits, each as one integer of four bytes: uint32."""
+    octets, _ = _varints(np.arange(1 << num_bits))
+    return np.ascontiguousarray(octets[:, :4]).view(np.uint32).reshape(-1)
 
 
 def _varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of each value's varint, and which of them are used: uint8 [..., 5]."""
+    """The bytes of each value's varint (uint8 [..., 5]), and which of them are used (bool)."""
     groups = values[..., None] >> np.arange(0, 7 * _MAX_VARINT_BYTES, 7)
     used = groups > 0
     used[..., 0] = True
     goes_on = groups > 0x7F
-    return ((groups & 0x7F) | (goes_on << 7)).astype(np.uint8), used.view(np.uint8)
+    return ((groups & 0x7F) | (goes_on << 7)).astype(np.uint8) * used, used
 
 
 def _unpack_varints(octets: np.ndarray, seq_len: int) -> np.ndarray | None:
@@ -205,6 +211,20 @@ def _header(length: int) -> bytes:
 
 
 @functools.lru_cache(maxsize=1 << 14)
+def _beginning(mask: bytes, num_id_bytes: int) -> tuple[bytes, int]:
+    """A record up to its ids' bytes, and the CRC-32C of its payload so far."""
+    before, between = _template(len(mask), num_id_bytes)
+    payload = before + mask + between
+    return _header(len(payload) + num_id_bytes) + payload, google_crc32c.value(payload)
+
+
+def _masked(crcs: list[int]) -> np.ndarray:
+    """The checksums that stand for these CRCs: uint32."""
+    crc = np.array(crcs, np.uint32)
+    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(_MASK_DELTA)
+
+
+@functools.lru_cache(maxsize=1 << 14)
 def _template(seq_len: int, num_id_bytes: int) -> tuple[bytes, bytes]:
     """What stands before the mask's bytes, and between them and the ids' bytes."""
     mask_key, mask_list = _entry(b"attention_mask", seq_len)
@@ -235,6 +255,7 @@ def _template_of(payload_bytes: int, seq_len: int) -> tuple[bytes, bytes] | None
     return None
 
 
+@functools.lru_cache(maxsize=1 << 12)
 def varint(value: int) -> bytes:
     """A non-negative integer in protobuf's form."""
     groups = bytearray()

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sentencepiece
 
+from clozeflow.shards import arrow
 from clozeflow.shards.chunks import Encoded, EncodeTexts
 from clozeflow.shards.records import varint
 from clozeflow.tokenizer.normalizer import SPACE_MARK
@@ -90,15 +91,16 @@ class SentencePieceWords:
     def __call__(self, words: pa.StringArray) -> Encoded:
         """The ids of each word, given with or without the space before it."""
         bare = pc.invert(pc.starts_with(words, " "))
-        spaced = pc.if_else(bare, pc.binary_join_element_wise(" ", words, ""), words)
-        num_chars = pc.utf8_length(spaced).to_numpy().astype(np.int64)
+        with_space = pc.binary_join_element_wise(arrow.text(" "), words, arrow.text(""))
+        spaced = pc.if_else(bare, with_space, words)
+        num_chars = arrow.numbers(pc.utf8_length(spaced)).astype(np.int64)
         is_ours = (self._num_strange(spaced, num_chars) == 1) & (num_chars > 1)
         is_ours &= num_chars <= self._most_chars
-        ours = spaced.filter(pa.array(is_ours))
+        ours = spaced.filter(arrow.booleans(is_ours))
         ids, lengths, is_found = self._encode_groups(ours, num_chars[is_ours])
         is_ours[is_ours] = is_found
         return _interleave(
-            is_ours, (ids, lengths), self._encode_others(words.filter(pa.array(~is_ours)))
+            is_ours, (ids, lengths), self._encode_others(words.filter(arrow.booleans(~is_ours)))
         )
 
     def _num_strange(self, words: pa.StringArray, num_chars: np.ndarray) -> np.ndarray:

@@ -43,7 +43,7 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
     results = engine.run_units(
         units.write_unit,
         todo,
-        num_workers=config.num_workers,
+        workers=engine.Workers.of(config),
         description="shards",
         ledger=stages.unit_ledger(output, "shards"),
     )
@@ -53,16 +53,15 @@ def run(config: ShardConfig, inputs: Mapping[str, Artifact], output: str) -> sta
     }
     if "train" not in splits or not splits["train"].files:
         raise UserError(corpus.uri, "has no training documents", fix="Give a corpus that has.")
-    encoder = encoding.encoder(tokenizer.uri)
     statistics = {
         split: Statistics.total(r["statistics"] for r in _of_split(todo, results, split))
         for split in splits
     }
-    report = page.render(config, splits, statistics, method=encoder.method)
+    report = page.render(config, splits, statistics, method=results[0]["method"])
     storage.write_text(storage.join(output, REPORT), report)
     return stages.Outcome(
         splits=splits,
-        properties=_properties(config, encoder.vocab_size, special_ids, splits),
+        properties=_properties(config, results[0]["vocab_size"], special_ids, splits),
         metrics=_metrics(
             config, splits, Statistics.total(s.to_dict() for s in statistics.values())
         ),

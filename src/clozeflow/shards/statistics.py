@@ -10,6 +10,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from clozeflow.shards import arrow
+
 BINS_PER_DOUBLING = 4
 
 
@@ -35,7 +37,7 @@ class Statistics:
         bins, counts = np.unique(_length_bins(lengths), return_counts=True)
         self.documents_by_length.update(dict(zip(map(str, bins), counts.tolist(), strict=True)))
         encoded = sources.dictionary_encode()
-        chosen = encoded.indices.to_numpy()
+        chosen = arrow.numbers(encoded.indices)
         names = encoded.dictionary.to_pylist()
         tokens = np.bincount(chosen, weights=lengths, minlength=len(names)).astype(np.int64)
         documents = np.bincount(chosen, minlength=len(names))

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from clozeflow import storage
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import encoding, packing
+from clozeflow.shards import arrow, encoding, packing
 from clozeflow.shards.config import ShardConfig
 from clozeflow.shards.encoding import Encoder
 from clozeflow.shards.order import permutation
@@ -55,7 +55,8 @@ def write_unit(unit: Unit) -> dict[str, Any]:
 
     Returns:
         `files`: what `write_shards` says of them; `rest`: the ids that fill no row;
-        `statistics`: what `Statistics.to_dict` gives. All JSON-serialisable.
+        `statistics`: what `Statistics.to_dict` gives; `method` and `vocab_size`: the encoder's. All
+        JSON-serialisable.
     """
     encoder = encoding.encoder(unit.tokenizer)
     packer = packing.packer(unit.config.packing, seq_len=unit.config.seq_len, ids=unit.special_ids)
@@ -75,17 +76,25 @@ def write_unit(unit: Unit) -> dict[str, Any]:
         examples_per_shard=unit.config.examples_per_shard,
         compression=unit.config.compression,
     )
-    return {"files": files, "rest": rest.tolist(), "statistics": statistics.to_dict()}
+    return {
+        "files": files,
+        "rest": rest.tolist(),
+        "statistics": statistics.to_dict(),
+        "method": encoder.method,
+        "vocab_size": encoder.vocab_size,
+    }
 
 
 def _documents(part: str) -> Iterator[dict[str, pa.StringArray]]:
     """The texts and sources of a part, about `_ENCODED_BYTES` at a time."""
     waiting: list[pa.RecordBatch] = []
+    num_bytes = 0
     for batch in reader.read_part(part, columns=("text", "source"), batch_size=1024):
         waiting.append(batch)
-        if sum(b.nbytes for b in waiting) >= _ENCODED_BYTES:
+        num_bytes += batch.nbytes
+        if num_bytes >= _ENCODED_BYTES:
             yield _columns(waiting)
-            waiting = []
+            waiting, num_bytes = [], 0
     if waiting:
         yield _columns(waiting)
 
@@ -122,7 +131,7 @@ def _encode(
 
 def _sample(unit: Unit, texts: pa.StringArray, number: int) -> np.ndarray:
     """The documents to compare: chosen by the seed, and few enough to cost little."""
-    num_bytes = pc.binary_length(texts).to_numpy()
+    num_bytes = arrow.numbers(pc.binary_length(texts))
     chosen = permutation(len(texts), unit.config.seed, unit.split, unit.index, number)
     chosen = chosen[num_bytes[chosen] <= _COMPARED_BYTES]
     return chosen[np.cumsum(num_bytes[chosen]) <= _COMPARED_BYTES]

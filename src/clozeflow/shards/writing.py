@@ -63,7 +63,7 @@ def _blocks(rows: Rows) -> Iterator[bytes]:
     masks = rows.attention_mask
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         block = slice(start, start + _ROWS_AT_ONCE)
-        yield b"".join(records.serialize(rows.input_ids[block], masks[block]))
+        yield records.serialize(rows.input_ids[block], masks[block])
 
 
 def _gzipped(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Iterable
 from typing import ClassVar
 
 from clozeflow.config import StageConfig
+from clozeflow.engine import WORKER_SETTINGS, Engine, check_reach, check_workers
 
 
 class Algorithm(enum.StrEnum):
@@ -23,7 +25,11 @@ class TokenizerConfig(StageConfig):
     """From a corpus to a tokenizer that `AutoTokenizer` opens."""
 
     DOES_NOT_SHAPE_RESULT: ClassVar[frozenset[str]] = frozenset(
-        {"num_workers", "baseline", "from_pretrained"}  # the last two are inputs, hashed as such
+        {
+            "baseline",
+            "from_pretrained",
+            *WORKER_SETTINGS,
+        }  # the first two are inputs, hashed as such
     )
 
     algorithm: Algorithm = Algorithm.UNIGRAM
@@ -53,6 +59,10 @@ class TokenizerConfig(StageConfig):
     """The stage fails if more than this share of the held-out text's tokens is unknown (0 to 1)."""
     num_workers: int = 0
     """Processes; 0 means one a processor. The result does not depend on it."""
+    engine: Engine = Engine.PROCESS_POOL
+    """What runs the units of work: processes of this machine, or an Apache Beam pipeline."""
+    beam_args: str = ""
+    """Options of the Beam pipeline, as on a command line: `--runner=DataflowRunner …`."""
 
     def validate(self) -> None:
         """Checks ranges."""
@@ -67,4 +77,8 @@ class TokenizerConfig(StageConfig):
         self.check("max_words", self.max_words >= 1000, "at least 1000")
         self.check("model_max_length", self.model_max_length >= 8, "at least 8")
         self.check("max_unknown_rate", 0 <= self.max_unknown_rate <= 1, "from 0 to 1")
-        self.check("num_workers", self.num_workers >= 0, "0 or more")
+        check_workers(self)
+
+    def check_locations(self, locations: Iterable[str]) -> None:
+        """Checks that workers elsewhere can reach what they read and write."""
+        check_reach(self, locations)

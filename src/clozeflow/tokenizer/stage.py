@@ -11,6 +11,7 @@ from tokenizers import Tokenizer
 
 from clozeflow import storage
 from clozeflow.artifacts import Artifact, InputRef
+from clozeflow.engine import Workers
 from clozeflow.errors import UserError
 from clozeflow.stages import Outcome
 from clozeflow.tokenizer import adopting, assessment, bpe, saving, unigram, wordpiece
@@ -68,7 +69,7 @@ def _count(config: TokenizerConfig, corpus: Artifact, output: str) -> WordTable:
         corpus,
         sample=sample,
         max_words=config.max_words,
-        num_workers=config.num_workers,
+        workers=Workers.of(config),
         output=output,
     )
     if not words.words:

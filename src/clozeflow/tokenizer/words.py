@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from clozeflow import engine, stages, storage
 from clozeflow.artifacts import Artifact
 from clozeflow.corpus import parquet, reader
+from clozeflow.engine import Workers
 from clozeflow.tokenizer.normalizer import SPACE_MARK
 from clozeflow.tokenizer.normalizer import words as split_words
 from clozeflow.tokenizer.sampling import Sample
@@ -77,7 +78,7 @@ class _Unit:
 
 
 def count_words(
-    corpus: Artifact, *, sample: Sample, max_words: int, num_workers: int, output: str
+    corpus: Artifact, *, sample: Sample, max_words: int, workers: Workers, output: str
 ) -> WordTable:
     """Counts the words of the corpus's train split and keeps the most frequent ones.
 
@@ -85,7 +86,7 @@ def count_words(
         corpus: The corpus.
         sample: The documents to read.
         max_words: The most words to keep.
-        num_workers: Processes (see `engine.run_units`); the result does not depend on it.
+        workers: What counts the parts (see `engine.run_units`).
         output: The stage's output, whose work folder keeps the units' tables.
     """
     folder = storage.join(stages.work_folder(output), "words")
@@ -96,7 +97,7 @@ def count_words(
     results = engine.run_units(
         _count_part,
         units,
-        num_workers=num_workers,
+        workers=workers,
         description="counting words",
         ledger=stages.unit_ledger(output, "words"),
     )

@@ -1,0 +1,81 @@
+"""Peak memory and CPU time of the shard stage as the corpus grows: flat, and linear.
+
+    python benchmarks/shards_memory.py TEXT [--sizes 10 100 1000] [--work FOLDER] [stage flags …]
+
+TEXT is a file of one document a line, plain or .xz. It is repeated to each size (in MB), each time
+with its letters exchanged for others, so that no repeat is a duplicate of another. The tokenizer is
+that of the first size. The stage has one worker, which is the process that is measured. Exits with
+1 if the largest corpus took 1 GB, or over 20 % more memory, or more time a byte, than the one
+before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from corpus_memory import MB, TOLERANCE, changed_repeats
+from measure import Cost, measure
+
+_STAGES = [sys.executable, "-c", "from clozeflow.cli import main; main()"]
+_MOST_MB = 1000
+
+
+def main() -> None:
+    """Measures every size and prints a table."""
+    arguments, flags = _parser().parse_known_args()
+    costs = []
+    with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
+        work = Path(folder)
+        print(f"{'MB':>6} {'CPU s':>8} {'CPU s/MB':>9} {'peak MB':>8}")
+        for size in arguments.sizes:
+            cost = _measure(arguments, size, work, flags)
+            costs.append((size, cost))
+            rate = cost.cpu_seconds / size
+            print(f"{size:6} {cost.cpu_seconds:8.1f} {rate:9.3f} {cost.peak_mb:8.0f}", flush=True)
+    sys.exit(0 if _is_flat(costs) else 1)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("text", type=Path)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10, 100, 1000])
+    parser.add_argument("--vocab-size", type=int, default=25_000)
+    parser.add_argument("--work", type=Path)
+    return parser
+
+
+def _measure(arguments: argparse.Namespace, size: int, work: Path, flags: list[str]) -> Cost:
+    """What the stage takes on so much text; corpus and shards are removed afterwards."""
+    corpus, tokenizer, shards = (str(work / name) for name in ("corpus", "tokenizer", "shards"))
+    with (work / "text.txt").open("wb") as file:
+        for data in changed_repeats(arguments.text, size * MB):
+            file.write(data)
+    source = ["--source", str(work / "text.txt"), "--near-duplicates", "ignore"]
+    measure([*_STAGES, "corpus", *source, "--output", corpus, "--test-fraction", "0"])
+    if not Path(tokenizer, "manifest.json").exists():
+        vocabulary = ["--vocab-size", str(arguments.vocab_size)]
+        measure([*_STAGES, "tokenizer", "--corpus", corpus, "--output", tokenizer, *vocabulary])
+    inputs = ["--corpus", corpus, "--tokenizer", tokenizer, "--output", shards]
+    cost = measure([*_STAGES, "shard", *inputs, "--num-workers", "1", *flags])
+    for folder in (corpus, shards):
+        shutil.rmtree(folder)
+    return cost
+
+
+def _is_flat(costs: list[tuple[int, Cost]]) -> bool:
+    """Whether the last size cost no more, in memory and a byte, than the one before."""
+    if costs[-1][1].peak_mb >= _MOST_MB:
+        return False
+    if len(costs) < 2:
+        return True
+    (size_before, before), (size, last) = costs[-2:]
+    rate_before, rate = before.cpu_seconds / size_before, last.cpu_seconds / size
+    return rate <= TOLERANCE * rate_before and last.peak_mb <= TOLERANCE * before.peak_mb
+
+
+if __name__ == "__main__":
+    main()
