@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if self.path == "/api/repos/create":
             self.hub.created.append(json.loads(body)["name"])
-            self._answer({"url": "http://hub/me/model"})
+            self._answer({"url": f"http://{self.headers['Host']}/me/model"})
         elif self.path.endswith("/preupload/main"):
             files = json.loads(body)["files"]
             modes = {"uploadMode": "regular", "shouldIgnore": False}
@@ -71,8 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer({"error": "not today"}, status=403)
         elif self.path.endswith("/commit/main"):
             self.hub.commit([json.loads(line) for line in body.splitlines()])
-            oid = "0" * 40
-            self._answer({"commitUrl": f"http://hub/me/model/commit/{oid}", "commitOid": oid})
+            url, oid = f"http://{self.headers['Host']}/me/model", "0" * 40
+            self._answer({"commitUrl": f"{url}/commit/{oid}", "commitOid": oid})
         else:  # checks of a model card, and the like
             self._answer({"errors": [], "warnings": []})
 
