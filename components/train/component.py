@@ -15,6 +15,8 @@ def train(
     tokenizer: dsl.Input[Tokenizer],
     model: dsl.Output[MaskedLM],
     preset: str = "tiny",
+    model_config: str = "",
+    init_from: str = "",
     num_train_steps: int = 0,
     num_train_epochs: float = 0.0,
     num_train_tokens: int = 0,
@@ -45,6 +47,12 @@ def train(
     log_every_steps: int = 20,
     checkpoint_every_steps: int = 100,
     keep_checkpoints: int = 2,
+    validate_every_steps: int = 0,
+    keep: str = "last",
+    early_stopping_patience: int = 0,
+    profile_steps: str = "",
+    push_to_hub: str = "",
+    fork: bool = False,
 ) -> dsl.ContainerSpec:
     """Trains a masked language model from scratch; resumes by itself.
 

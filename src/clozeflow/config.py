@@ -71,6 +71,10 @@ class StageConfig:
         """The settings that shape the result: what the fingerprint covers."""
         return {k: v for k, v in self.to_dict().items() if k not in self.DOES_NOT_SHAPE_RESULT}
 
+    def has_sources(self) -> bool:
+        """Whether the stage, if it reads data from outside, does so with these settings."""
+        return True
+
 
 def flag(name: str) -> str:
     """The command line's name of a field: `seq_len` becomes `--seq-len`."""

@@ -7,9 +7,11 @@ A stage is a function in `<package>.stage` that takes `(config, inputs, output)`
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import hashlib
 import importlib
+import json
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,6 +40,18 @@ WORK_FOLDER = ".work"
 REPORT, SHORT_REPORT, CLASSIFICATION = "report.html", "report.md", "classification.json"
 """In the artifact's folder: what a component's outputs of KFP's own types HTML, Markdown and
 ClassificationMetrics are made from."""
+
+_FORKED = "forked "
+"""Before the work key of what other settings have begun."""
+
+
+class Begun(enum.Enum):
+    """How the work in an output folder was begun."""
+
+    PLAINLY = enum.auto()
+    """With the settings asked for, now or earlier."""
+    FORKED = enum.auto()
+    """With others: the result is not what the settings alone would make."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,6 +84,9 @@ class Stage:
     """Reads data from outside: `<package>.stage.source_refs(config)` names and hashes it."""
     acts_outside: bool = False
     """Changes something besides its output: is never taken from the cache."""
+    refuses_other_settings: bool = False
+    """Unfinished work with other settings is refused, or gone on with where `config.fork` says so;
+    that of other stages is thrown away."""
     package: str
     command: str = ""
     """Its name on the command line, where that is not the stage's."""
@@ -114,6 +131,8 @@ STAGES: Mapping[str, Stage] = {
             name="train",
             package="training",
             config=TrainConfig,
+            has_sources=True,
+            refuses_other_settings=True,  # days of work may lie there
             inputs={"shards": ArtifactType.SHARDS, "tokenizer": ArtifactType.TOKENIZER},
             output_name="model",
             output_type=ArtifactType.MASKED_LM,
@@ -187,7 +206,8 @@ def run_stage(
         if cache:
             cache.remember(key, output)
         return manifest
-    _start(output, key)
+    if _start(output, key, stage, config, refs) is Begun.FORKED:
+        key, cache = _FORKED + key, None  # not what these settings alone would make
     if cache and (earlier := cache.restore(key, output, inputs=refs, keep=WORK_FOLDER)):
         storage.remove_folder(work_folder(output))
         logger.info("%s: taken from an earlier run", stage.name)
@@ -252,7 +272,7 @@ def _input_refs(
         InputRef(name=name, type=a.manifest.type, fingerprint=a.manifest.fingerprint, uri=a.uri)
         for name, a in opened.items()
     ]
-    if stage.has_sources:
+    if stage.has_sources and config.has_sources():
         refs += stage.function("source_refs")(config)
     return tuple(refs)
 
@@ -277,7 +297,7 @@ def _finished(
 ) -> Manifest:
     """The artifact that is there already, if it is the one asked for."""
     manifest = artifacts.read_manifest(output)
-    if manifest.work_key == key:
+    if manifest.work_key in (key, _FORKED + key):
         logger.info("%s: already done in %s", stage.name, output)
         return manifest
     raise UserError(
@@ -292,35 +312,78 @@ def _differences(
 ) -> list[str]:
     if manifest.stage != stage.name:
         return [f"it was made by {manifest.stage}, not {stage.name}"]
-    there, asked = manifest.shaping_config, config.shaping_settings()
-    found = [
+    found = _changes(manifest.shaping_config, config.shaping_settings())
+    before = {ref.name: ref.fingerprint for ref in manifest.inputs}
+    found += _other_inputs(before, _fingerprints(refs))
+    return found or ["made by another version of clozeflow"]
+
+
+def _changes(there: Mapping[str, Any], asked: Mapping[str, Any]) -> list[str]:
+    return [
         f"{name} is {there.get(name)!r}, asked for {asked.get(name)!r}"
         for name in sorted({*there, *asked})
         if there.get(name) != asked.get(name)
     ]
-    before = {ref.name: ref.fingerprint for ref in manifest.inputs}
-    now = {ref.name: ref.fingerprint for ref in refs}
-    found += [
-        f"another {name}" for name in sorted({*before, *now}) if before.get(name) != now.get(name)
-    ]
-    return found or ["made by another version of clozeflow"]
 
 
-def _start(output: str, key: str) -> None:
-    """Prepares the folder: what was begun for another key is thrown away, the rest kept."""
-    marker = storage.join(work_folder(output), "key")
+def _other_inputs(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    names = sorted({*before, *now})
+    return [f"another {name}" for name in names if before.get(name) != now.get(name)]
+
+
+def _fingerprints(refs: tuple[InputRef, ...]) -> dict[str, str]:
+    return {ref.name: ref.fingerprint for ref in refs}
+
+
+def _start(
+    output: str, key: str, stage: Stage, config: StageConfig, refs: tuple[InputRef, ...]
+) -> Begun:
+    """Prepares the folder: what was begun for the same key is kept.
+
+    Raises:
+        UserError: The folder holds what clozeflow did not begin, or work with other settings of
+            a stage that refuses them.
+    """
+    marker, asked_file = (storage.join(work_folder(output), name) for name in ("key", "asked.json"))
+    begun = Begun.PLAINLY
     if storage.is_file(marker):
-        if storage.read_text(marker) == key:
-            return
-        logger.warning("%s: unfinished work with other settings is thrown away", output)
-        storage.remove_folder(output)
+        before = storage.read_text(marker)
+        if before in (key, _FORKED + key):
+            return Begun.PLAINLY if before == key else Begun.FORKED
+        if stage.refuses_other_settings:
+            _refuse_unless_forked(output, storage.read_text(asked_file), config, refs)
+            begun = Begun.FORKED
+        else:
+            logger.warning("%s: unfinished work with other settings is thrown away", output)
+            storage.remove_folder(output)
     elif storage.list_files(output):
         raise UserError(
             output,
             "is not empty and was not begun by clozeflow",
             fix="Give an --output that is empty or does not exist.",
         )
-    storage.write_text(marker, key)
+    asked = {"settings": config.shaping_settings(), "inputs": _fingerprints(refs)}
+    storage.write_text(asked_file, json.dumps(asked))
+    storage.write_text(marker, key if begun is Begun.PLAINLY else _FORKED + key)
+    return begun
+
+
+def _refuse_unless_forked(
+    output: str, asked_before: str, config: StageConfig, refs: tuple[InputRef, ...]
+) -> None:
+    before = json.loads(asked_before)
+    found = _changes(before["settings"], config.shaping_settings())
+    found += _other_inputs(before["inputs"], _fingerprints(refs))
+    what = "; ".join(found) or "another version of clozeflow"
+    if getattr(config, "fork", False):
+        logger.warning("%s: going on with work begun otherwise: %s", output, what)
+        return
+    raise UserError(
+        output,
+        f"holds unfinished work that was begun otherwise: {what}",
+        fix="Give the settings that it was begun with, another --output, or --fork to go on from "
+        "it with the new ones.",
+    )
 
 
 def _manifest(

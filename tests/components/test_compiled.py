@@ -1,5 +1,6 @@
 """The committed `component.yaml` files, as other pipelines load them."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def test_a_file_loads_alone_and_is_typed_as_kfp_types(name):
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_source_is_an_interface_of_at_most_sixty_lines(name):
+def test_source_is_an_interface_of_at_most_forty_lines_besides_its_settings(name):
     lines = (FOLDER / name / "component.py").read_text().splitlines()
-    assert len(lines) <= 60
+    settings = [line for line in lines if re.fullmatch(r"    \w+: \w+ = .*,", line)]
+    assert len(lines) - len(settings) <= 40

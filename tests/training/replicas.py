@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from clozeflow import artifacts
 from clozeflow.artifacts import ArtifactType
-from clozeflow.training import data, stage
+from clozeflow.training import build, data
 from clozeflow.training.config import TrainConfig
 from clozeflow.training.masking import MaskingRule
 
@@ -25,7 +25,7 @@ def main(shards_folder: str, tokenizer_folder: str) -> None:
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 4)
     shards = artifacts.open_artifact(shards_folder, ArtifactType.SHARDS, name="shards")
-    tokenizer = stage.load_tokenizer(tokenizer_folder)
+    tokenizer = build.load_tokenizer(tokenizer_folder)
     rule = MaskingRule.for_tokenizer(
         tokenizer, rate=0.15, seq_len=shards.manifest.properties["seq_len"]
     )
@@ -35,7 +35,7 @@ def main(shards_folder: str, tokenizer_folder: str) -> None:
         # The default, collectives, cannot have groups of several sizes in one process.
         reduction = tf.distribute.ReductionToOneDevice()
         strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)
-        step = stage.make_step(CONFIG, shards, tokenizer, strategy)
+        step = build.make_step(CONFIG, shards, tokenizer, strategy)
         batches = data.training_batches(
             strategy, shards, rule=rule, global_batch_size=8, seed=0, start_step=0
         )

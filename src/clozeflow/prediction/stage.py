@@ -55,7 +55,7 @@ def run(config: PredictConfig, inputs: Mapping[str, Artifact], output: str) -> s
     engine.run_units(
         predict_part,
         parts,
-        num_workers=config.num_workers,
+        workers=engine.Workers(num_workers=config.num_workers),
         description="predict",
         ledger=stages.unit_ledger(output, "predict"),
     )

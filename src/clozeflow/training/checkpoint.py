@@ -63,7 +63,7 @@ class Checkpoints:
         """Loads the newest checkpoint that is whole; a new run's progress if there is none."""
         for step in reversed(self._steps()):
             try:
-                progress = self._load(step)
+                progress = self.load(step)
             except (UserError, ValueError, KeyError, TypeError, OSError) as error:
                 logger.warning("checkpoint %d is damaged and not used: %s", step, error)
                 continue
@@ -83,7 +83,12 @@ class Checkpoints:
             storage.remove_file(self._path(old, ".json"))
             storage.remove_file(self._path(old, ".safetensors"))
 
-    def _load(self, step: int) -> Progress:
+    def load(self, step: int) -> Progress:
+        """Loads the checkpoint of a step.
+
+        Raises:
+            Exception: Of many kinds, where it is not there or damaged.
+        """
         record = json.loads(storage.read_text(self._path(step, ".json")))
         progress = Progress.from_dict(record["progress"])
         with tempfile.TemporaryDirectory(prefix="clozeflow-") as folder:
@@ -100,7 +105,7 @@ class Checkpoints:
 
     def _steps(self) -> list[int]:
         """The steps of the finished checkpoints, ascending."""
-        names = [Path(name) for name in storage.list_files(self._folder)]
+        names = [Path(name) for name in storage.list_files(self._folder) if "/" not in name]
         return sorted(
             int(name.stem.removeprefix("step-")) for name in names if name.suffix == ".json"
         )
@@ -120,11 +125,20 @@ def _local_copy(location: str, folder: str) -> Path:
 
 def variables_by_name(model: Any, optimizer: Any) -> dict[str, tf.Variable]:
     """A model's and its optimizer's variables, by names that do not depend on the process."""
-    # Level zero of a Keras name counts the models made before in this process.
-    names = [variable.name.split("/", 1)[-1] for variable in model.weights]
-    variables = dict(zip(names, model.weights, strict=True))
-    assert len(variables) == len(names), "two variables have one name"
-    trained = [variable.name.split("/", 1)[-1] for variable in model.trainable_variables]
+    variables = weights_by_name(model)
+    trained = [_name(variable) for variable in model.trainable_variables]
     for slot, values in optimizer.slots.items():
         variables |= {f"{slot}/{name}": v for name, v in zip(trained, values, strict=True)}
     return variables
+
+
+def weights_by_name(model: Any) -> dict[str, tf.Variable]:
+    """A model's variables, by such names."""
+    variables = {_name(variable): variable for variable in model.weights}
+    assert len(variables) == len(model.weights), "two variables have one name"
+    return variables
+
+
+def _name(variable: tf.Variable) -> str:
+    # Level zero of a Keras name counts the models made before in this process.
+    return variable.name.split("/", 1)[-1]

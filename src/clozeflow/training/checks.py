@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clozeflow import storage
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.training.config import TrainConfig
+from clozeflow.training.devices import LOCAL_TPU
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -47,6 +49,36 @@ def check_inputs(config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTok
             f"tokenizer {tokenizer.name_or_path}",
             "has no mask token",
             fix="Make the tokenizer with `clozeflow tokenizer`.",
+        )
+
+
+def check_paths(shards: Artifact, *, tpu_address: str) -> None:
+    """Refuses shards of this machine's disk for a TPU that is elsewhere.
+
+    Raises:
+        UserError: Such a TPU cannot read them.
+    """
+    if tpu_address != LOCAL_TPU and not storage.is_remote(shards.uri):
+        raise UserError(
+            f"--shards {shards.uri}",
+            f"is on this machine, where TPU {tpu_address!r} cannot read it",
+            expected="a gs:// location",
+            fix="Copy the shards to a bucket, or train on the TPU's own machine.",
+        )
+
+
+def check_validation(config: TrainConfig, shards: Artifact) -> None:
+    """Refuses validation where there is nothing to validate on.
+
+    Raises:
+        UserError: The shards have no validation split.
+    """
+    split = shards.manifest.splits.get("validation")
+    if config.validate_every_steps and not (split and split.counts.get("num_examples")):
+        raise UserError(
+            "--validate-every-steps",
+            f"needs a validation split, and {shards.uri} has none",
+            fix="Leave it out, or make the corpus with a --validation-fraction.",
         )
 
 

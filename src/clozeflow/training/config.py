@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from clozeflow.config import StageConfig
 
@@ -81,6 +81,15 @@ class Compiler(enum.StrEnum):
     """Its dropout draws other masks, as good as those without it."""
 
 
+class Keep(enum.StrEnum):
+    """Which weights become the model."""
+
+    LAST = "last"
+    """Those after the last step."""
+    BEST = "best"
+    """Those with the lowest validation loss."""
+
+
 class Distribution(enum.StrEnum):
     """Where the step runs. (Not called `strategy`: that would override a field of a CustomJob.)"""
 
@@ -115,11 +124,20 @@ class TrainConfig(StageConfig):
             "log_every_steps",
             "checkpoint_every_steps",
             "keep_checkpoints",
+            "profile_steps",
+            "push_to_hub",
+            "fork",
         }
     )
 
     preset: Preset = Preset.TINY
     """The encoder's size."""
+    model_config: str = ""
+    """In place of a preset: a `config.json`, its folder, or a model's name on the Hub. Vocabulary,
+    positions and dropout are set to what this run needs."""
+    init_from: str = ""
+    """Go on from a model's weights: its folder, or its name on the Hub. Its tokenizer must be the
+    one that the shards were made with."""
     num_train_steps: int = 0
     """Optimizer steps. Of the three durations one is given, or none: then it is 400 steps."""
     num_train_epochs: float = 0.0
@@ -181,6 +199,19 @@ class TrainConfig(StageConfig):
     """Steps between two checkpoints."""
     keep_checkpoints: int = 2
     """Checkpoints that are kept until the run has ended."""
+    validate_every_steps: int = 0
+    """Steps between two validations, on the same masks each time; 0 for none."""
+    keep: Keep = Keep.LAST
+    """Which weights become the model."""
+    early_stopping_patience: int = 0
+    """Stop after so many validations in a row without a new best; 0 for never."""
+    profile_steps: str = ""
+    """As `100:105`: TensorFlow's profiler records these steps for TensorBoard."""
+    push_to_hub: str = ""
+    """A repository on the Hub that gets the model at each checkpoint, in the background. The token
+    is read from the environment variable `HF_TOKEN`."""
+    fork: bool = False
+    """Go on from unfinished work that was begun with other settings."""
 
     def validate(self) -> None:
         """Checks ranges."""
@@ -195,6 +226,36 @@ class TrainConfig(StageConfig):
         self.check("max_gradient_norm", self.max_gradient_norm > 0, "above 0")
         self.check("dropout_rate", 0 <= self.dropout_rate < 1, "from 0 to below 1")
         self._check_masking()
+        self._check_validation()
+        self.profiled()
+        self.check("model_config", not (self.model_config and self.init_from), "the only one")
+
+    def shaping_settings(self) -> dict[str, Any]:
+        """See `StageConfig`; validation shapes the result only where it chooses weights."""
+        settings = super().shaping_settings()
+        if self.keep is Keep.LAST and not self.early_stopping_patience:
+            del settings["validate_every_steps"]
+        return settings
+
+    def has_sources(self) -> bool:
+        """Whether a configuration or weights come from outside."""
+        return bool(self.model_config or self.init_from)
+
+    def profiled(self) -> range:
+        """The steps to profile, counted from 1; empty if none are asked for."""
+        if not self.profile_steps:
+            return range(0)
+        first, _, last = self.profile_steps.partition(":")
+        is_valid = first.isdigit() and last.isdigit() and 1 <= int(first) <= int(last)
+        self.check("profile_steps", is_valid, "two steps such as 100:105")
+        return range(int(first), int(last) + 1)
+
+    def _check_validation(self) -> None:
+        for name in ("validate_every_steps", "early_stopping_patience"):
+            self.check(name, getattr(self, name) >= 0, "0 or more")
+        needs_it = self.keep is Keep.BEST or self.early_stopping_patience > 0
+        if needs_it and not self.validate_every_steps:
+            self.check("validate_every_steps", False, "above 0 where its result is used")
 
     def _check_durations(self) -> None:
         names = ("num_train_steps", "num_train_epochs", "num_train_tokens")

@@ -11,7 +11,7 @@ import tensorflow as tf
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.shards import reader
-from clozeflow.training.masking import MaskingRule, mask_batch
+from clozeflow.training.masking import MaskingRule, mask_batch, mask_rows
 
 OUT_OF_RANGE = "an id is outside the vocabulary"
 
@@ -50,6 +50,49 @@ def training_batches(
         return _divide(masked, num_local).prefetch(tf.data.AUTOTUNE)
 
     return iter(strategy.distribute_datasets_from_function(of_process))
+
+
+def validation_batches(
+    strategy: tf.distribute.Strategy, shards: Artifact, *, rule: MaskingRule, batch_size: int
+) -> Any:
+    """A distributed dataset over the whole validation split, with the same masks each time.
+
+    An example's mask is a function of its index alone. The last batch is filled up with examples
+    of padding, whose masked positions count for nothing.
+    """
+
+    def of_process(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        num_parts = context.num_input_pipelines
+        rows = slice(*(batch_size // num_parts * (context.input_pipeline_id + i) for i in (0, 1)))
+
+        def prepare(batch: dict[str, Any]) -> dict[str, Any]:
+            masked = mask_rows(
+                batch["input_ids"],
+                batch["attention_mask"],
+                batch["row"],
+                seed=_VALIDATION_SEED,
+                rule=rule,
+                rate=rule.rate,
+            )
+            return {name: _fill(value, batch_size)[rows] for name, value in masked.items()}
+
+        dataset = reader.eval_batches(shards, split="validation", batch_size=batch_size)
+        prepared = dataset.map(prepare, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        num_local = context.num_replicas_in_sync // num_parts
+        return _divide(prepared, num_local).prefetch(tf.data.AUTOTUNE)
+
+    return strategy.distribute_datasets_from_function(of_process)
+
+
+_VALIDATION_SEED = 20_260_101
+"""Not the run's: runs with different seeds are compared by the same questions."""
+
+
+def _fill(rows: Any, num_rows: int) -> Any:
+    """Rows of zeros after the given ones, up to a fixed number."""
+    missing = num_rows - tf.shape(rows)[0]
+    filled = tf.pad(rows, [[0, missing], *([0, 0] for _ in rows.shape[1:])])
+    return tf.ensure_shape(filled, [num_rows, *rows.shape[1:]])
 
 
 def _mask(

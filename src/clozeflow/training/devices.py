@@ -5,7 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+import queue
+import socket
+import threading
+import urllib.parse
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from clozeflow.training.config import Distribution, Precision
 logger = logging.getLogger(__name__)
 
 LOCAL_TPU = "local"
+_SECONDS_FOR_ANSWER = 30.0
 
 
 def make_strategy(distribution: Distribution, *, tpu_name: str = "") -> tf.distribute.Strategy:
@@ -54,8 +59,9 @@ def _device_names() -> list[str]:
 
 def _tpu_strategy(name: str) -> tf.distribute.Strategy:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
+        resolver = _answer_of(lambda: tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name))
         if name != LOCAL_TPU:
+            _check_reachable(resolver.master())
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
@@ -66,6 +72,33 @@ def _tpu_strategy(name: str) -> tf.distribute.Strategy:
             f"does not answer: {reason}",
             fix="Check that it runs and its name, or give --distribution auto without a TPU.",
         ) from error
+
+
+def _answer_of(ask: Callable[[], Any]) -> Any:
+    """The result of a call that may wait for ever, in a thread that is then left behind."""
+    answer: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answer.put((ask(), None))
+        except Exception as error:
+            answer.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        result, error = answer.get(timeout=_SECONDS_FOR_ANSWER)
+    except queue.Empty:
+        raise TimeoutError(f"no answer within {_SECONDS_FOR_ANSWER:.0f} s") from None
+    if error:
+        raise error
+    return result
+
+
+def _check_reachable(master: str) -> None:
+    """TensorFlow waits for ever for a worker that is not there; a connection shows that it is."""
+    url = urllib.parse.urlsplit(master)
+    with socket.create_connection((url.hostname or "", url.port or 8470), _SECONDS_FOR_ANSWER):
+        pass
 
 
 def uses_tpu(strategy: tf.distribute.Strategy) -> bool:

@@ -6,24 +6,33 @@ the gradient draws anew. Here Keras's dropout layers call this in place of their
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
+from clozeflow.training.kernels import LIBRARY, RandomBits
+
 
 class StatelessDropout:
-    """Replaces the dropout of a model's layers, and holds the seed of the step being traced.
+    """Replaces the dropout of a model's layers, and holds the step being traced.
 
     Args:
         model: Its `Dropout` layers are changed for good; without a seed they pass inputs on.
         seed: Of the run.
+        random_bits: What the masks are made from.
     """
 
-    def __init__(self, model: tf_keras.Model, *, seed: int) -> None:
+    def __init__(
+        self,
+        model: tf_keras.Model,
+        *,
+        seed: int,
+        random_bits: RandomBits = LIBRARY.random_bits,
+    ) -> None:
         self._seed = seed
-        self._step_seed: Any = None
+        self._random_bits = random_bits
+        self._step: Any = None
         self._first_row: Any = 0
         self.num_calls = 0
         """Calls since the step's start: each has its own mask, as layers may be shared. Who calls
@@ -33,22 +42,22 @@ class StatelessDropout:
                 module.call = _DropoutCall(self, module.rate)
 
     def start_step(self, step: Any, *, first_row: Any) -> None:
-        """Sets the seed for the model's call that follows, in the same trace.
+        """Sets the step for the model's call that follows, in the same trace.
 
         Args:
             step: int scalar.
             first_row: Which row of the global batch the replica's first row is: replicas draw
                 what one device would draw for their rows.
         """
-        self._step_seed = tf.random.experimental.stateless_fold_in([self._seed, 0], step)
+        self._step = step
         self._first_row = first_row
         self.num_calls = 0
 
     def drop(self, inputs: Any, *, rate: float) -> Any:
         """Sets a share of `inputs` [B, …] to 0 and scales up the rest."""
-        seed = tf.random.experimental.stateless_fold_in(self._step_seed, self.num_calls)
+        call = self.num_calls
         self.num_calls += 1
-        bits = _row_bits(seed, inputs, self._first_row)
+        bits = self._random_bits(self._seed, self._step, call, inputs.shape, self._first_row)
         kept = bits >= tf.constant(round(rate * 2**32), tf.uint32)
         return tf.where(kept, inputs * tf.cast(1 / (1 - rate), inputs.dtype), 0)
 
@@ -63,28 +72,3 @@ class _DropoutCall:
         if not training or not self._rate:
             return tf.identity(inputs)
         return self._dropout.drop(inputs, rate=self._rate)
-
-
-_NUMBERS_PER_COUNT = 4
-"""Philox gives four 32-bit numbers for each value of its counter."""
-
-
-def _row_bits(seed: Any, inputs: Any, first_row: Any) -> Any:
-    """uint32, of the shape of `inputs`: the rows from `first_row` on of one endless stream."""
-    num_rows, *rest = inputs.shape
-    counts_per_row = math.ceil(math.prod(rest) / _NUMBERS_PER_COUNT)
-    key, counter = _key_and_counter(seed)
-    first_count = tf.cast(first_row, tf.uint64) * tf.constant(counts_per_row, tf.uint64)
-    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[num_rows, counts_per_row * _NUMBERS_PER_COUNT],
-        key=key,
-        counter=counter + tf.stack([first_count, tf.zeros_like(first_count)]),
-        alg=tf.random.Algorithm.PHILOX.value,
-        dtype=tf.uint32,
-    )
-    return tf.reshape(bits[:, : math.prod(rest)], inputs.shape)
-
-
-def _key_and_counter(seed: Any) -> tuple[Any, Any]:
-    result = tf.raw_ops.StatelessRandomGetKeyCounter(seed=seed)
-    return result.key, result.counter

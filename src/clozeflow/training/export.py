@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors.numpy
 
 from clozeflow.training.export_check import check_export
@@ -38,8 +39,16 @@ def export_model(model: Any, folder: Path, *, tokenizer_folder: Path, seq_len: i
     """
     # One file however large: readers without torch know no others.
     model.save_pretrained(folder, safe_serialization=False, max_shard_size="1000GB")
-    weights = safetensors.numpy.save(pytorch_weights(model), metadata={"format": "pt"})
-    (folder / PYTORCH_WEIGHTS).write_bytes(weights)
+    weights = pytorch_weights(model)
+    write_pytorch(weights, folder, tokenizer_folder=tokenizer_folder, seq_len=seq_len)
+
+
+def write_pytorch(
+    weights: Mapping[str, np.ndarray], folder: Path, *, tokenizer_folder: Path, seq_len: int
+) -> None:
+    """Writes weights, under PyTorch's names and in its layout, and the tokenizer."""
+    content = safetensors.numpy.save(dict(weights), metadata={"format": "pt"})
+    (folder / PYTORCH_WEIGHTS).write_bytes(content)
     for name in _TOKENIZER_FILES:
         if (tokenizer_folder / name).is_file():
             shutil.copyfile(tokenizer_folder / name, folder / name)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 import math
-import os
-import signal
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clozeflow.errors import UserError
+from clozeflow.training.account import Item, TimeAccount
 from clozeflow.training.checkpoint import Checkpoints
 from clozeflow.training.config import TrainConfig
+from clozeflow.training.hub import HubPush
 from clozeflow.training.journal import Journal
+from clozeflow.training.pacing import Pacing
+from clozeflow.training.profiling import Profiler
 from clozeflow.training.progress import Progress
+from clozeflow.training.signals import EXIT_RESUMABLE, sigterm_noticed
 from clozeflow.training.step import StepMetrics, TrainStep
+from clozeflow.training.validation import Validator
 
 logger = logging.getLogger(__name__)
-
-EXIT_RESUMABLE = os.EX_TEMPFAIL
-"""75: stopped from outside with all saved; the same command goes on."""
-_SECONDS_PER_CALL = 5.0
-"""A call cannot be interrupted: it must end well within the 30 s that a spot machine is given."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,7 +35,12 @@ class Run:
     """From the step that `progress` is at."""
     checkpoints: Checkpoints
     journal: Journal
-    tokens_per_step: int
+    profiler: Profiler
+    account: TimeAccount
+    best: Checkpoints | None = None
+    """The weights of the best validation, where they are kept."""
+    validator: Validator | None = None
+    hub: HubPush | None = None
 
 
 def train(run: Run, progress: Progress) -> None:
@@ -48,36 +50,59 @@ def train(run: Run, progress: Progress) -> None:
         UserError: The loss is no number any more.
         SystemExit: With `EXIT_RESUMABLE`, after SIGTERM and a last checkpoint.
     """
-    config = run.config
-    with _sigterm_noticed() as stop:
-        max_steps = 1  # the first call is for compiling, and shows what a step costs after it
-        while progress.step < config.num_train_steps:
-            num_steps = _next_call(progress.step, config, max_steps)
-            start = time.monotonic()
-            metrics = run.step.run(run.batches, first_step=progress.step, num_steps=num_steps)
-            seconds = time.monotonic() - start
-            _check_finite(metrics, progress.step)
-            progress.add(metrics, seconds=seconds)
-            run.journal.advance(num_steps)
-            if _is_due(progress.step, config.log_every_steps, config):
-                run.journal.write(progress.close_row(tokens_per_step=run.tokens_per_step))
-            if stop.is_set() or _is_due(progress.step, config.checkpoint_every_steps, config):
-                run.checkpoints.save(progress)
+    config, pacing = run.config, Pacing(run.config)
+    with sigterm_noticed() as stop:
+        while not progress.is_done(config):
+            run.profiler.at(progress.step)
+            _run_steps(run, progress, pacing)
+            is_best = pacing.is_due(progress.step, config.validate_every_steps) and _validate(
+                run, progress
+            )
+            is_over = stop.is_set() or progress.is_done(config)
+            if pacing.is_due(progress.step, config.log_every_steps) or progress.is_done(config):
+                run.journal.log(progress)
+            # A checkpoint names the best weights so far: the two must not drift apart.
+            if is_best or is_over or pacing.is_due(progress.step, config.checkpoint_every_steps):
+                _save(run, progress)
             if stop.is_set():
                 _leave(run, progress)
-            max_steps = max(1, min(2 * max_steps, int(_SECONDS_PER_CALL * num_steps / seconds)))
+        run.profiler.stop()
         run.checkpoints.wait()
+        if run.best:
+            run.best.wait()
 
 
-def _next_call(step: int, config: TrainConfig, max_steps: int) -> int:
-    """How many steps to run before the host looks: up to the next event of any kind."""
-    every = (config.log_every_steps, config.checkpoint_every_steps)
-    ends = [config.num_train_steps, *((step // n + 1) * n for n in every)]
-    return min(config.steps_per_call, max_steps, min(ends) - step)
+def _run_steps(run: Run, progress: Progress, pacing: Pacing) -> None:
+    num_steps = pacing.next_call(progress.step)
+    start, waited = time.monotonic(), run.step.data_wait_seconds
+    metrics = run.step.run(run.batches, first_step=progress.step, num_steps=num_steps)
+    seconds = time.monotonic() - start
+    _check_finite(metrics, progress.step)
+    # The time of an attempt's first call is the compiler's.
+    run.account.add(Item.STEP if waited else Item.COMPILE, seconds)
+    run.account.add(Item.DATA_WAIT, run.step.data_wait_seconds - waited if waited else 0.0)
+    pacing.learn(num_steps, seconds)
+    progress.add(metrics, seconds=seconds)
+    run.journal.advance(num_steps)
 
 
-def _is_due(step: int, every: int, config: TrainConfig) -> bool:
-    return step % every == 0 or step == config.num_train_steps
+def _validate(run: Run, progress: Progress) -> bool:
+    """Whether the model is the best so far; then its weights are kept."""
+    assert run.validator, "validation is due without a validator"
+    with run.account.during(Item.VALIDATION):
+        progress.validations.append(run.validator.measure(progress.step))
+    run.journal.log_validation(progress)
+    is_best = progress.best is progress.validations[-1]
+    if is_best and run.best:
+        run.best.save(progress)
+    return is_best and run.best is not None
+
+
+def _save(run: Run, progress: Progress) -> None:
+    with run.account.during(Item.CHECKPOINT):
+        run.checkpoints.save(progress)
+    if run.hub:
+        run.hub.push(progress.step)
 
 
 def _check_finite(metrics: Sequence[StepMetrics], first_step: int) -> None:
@@ -95,21 +120,6 @@ def _check_finite(metrics: Sequence[StepMetrics], first_step: int) -> None:
 def _leave(run: Run, progress: Progress) -> None:
     run.checkpoints.wait()
     run.journal.close()
-    logger.warning(
-        "stopped by SIGTERM at step %d, all saved: the same command goes on", progress.step
-    )
+    what = f"stopped by SIGTERM at step {progress.step:,}, all saved: the same command goes on"
+    logger.warning(what)
     raise SystemExit(EXIT_RESUMABLE)
-
-
-@contextlib.contextmanager
-def _sigterm_noticed() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets in the block (outside the main thread nothing sets it)."""
-    noticed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noticed
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: noticed.set())
-    try:
-        yield noticed
-    finally:
-        signal.signal(signal.SIGTERM, before)

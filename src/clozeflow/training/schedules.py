@@ -32,6 +32,17 @@ def make_schedule(config: TrainConfig, num_train_steps: int) -> Schedule:
     return rate
 
 
+def describe(config: TrainConfig) -> str:
+    """The schedule of a run, in a line."""
+    steps, warmup = config.num_train_steps, config.warmup_steps
+    rate = make_schedule(config, steps)
+    ends = [f"{float(rate(step)):.3g} at step {step + 1:,}" for step in (0, warmup, steps - 1)]
+    return (
+        f"{steps:,} steps of {config.global_batch_size:,} examples; learning rate "
+        f"({config.schedule}, {warmup:,} to warm up): {', '.join(dict.fromkeys(ends))}"
+    )
+
+
 def _linear(done: Any, config: TrainConfig, num_train_steps: int) -> Any:
     return (num_train_steps - done) / (num_train_steps - config.warmup_steps)
 

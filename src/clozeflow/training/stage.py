@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clozeflow import stages, storage
+from clozeflow import artifacts, stages, storage
 from clozeflow.artifacts import Artifact
 from clozeflow.stages import Outcome
-from clozeflow.training import checks, data, devices, durations, export, journal, schedules, units
-from clozeflow.training.checkpoint import Checkpoints, variables_by_name
-from clozeflow.training.config import MaskingUnit, TrainConfig
+from clozeflow.training import (
+    account,
+    build,
+    checks,
+    data,
+    devices,
+    durations,
+    export,
+    flops,
+    journal,
+    schedules,
+)
+from clozeflow.training.account import Item, TimeAccount
+from clozeflow.training.checkpoint import Checkpoints, variables_by_name, weights_by_name
+from clozeflow.training.config import Keep, TrainConfig
+from clozeflow.training.hub import HubPush
 from clozeflow.training.loop import Run, train
 from clozeflow.training.masking import MaskingRule
-from clozeflow.training.model import build_model, count_parameters, preset_config
-from clozeflow.training.optimizers import OPTIMIZERS
+from clozeflow.training.model import count_parameters
+from clozeflow.training.profiling import Profiler
 from clozeflow.training.progress import Progress
+from clozeflow.training.sources import source_refs
 from clozeflow.training.step import TrainStep
+from clozeflow.training.validation import Validator
 from clozeflow.training.weights import TENSORFLOW_WEIGHTS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+__all__ = ["run", "source_refs"]
+
 logger = logging.getLogger(__name__)
 
 CHECKPOINTS_FOLDER = "checkpoints"
+BEST_FOLDER = "best"
+CHECKPOINTS_VARIABLE = "AIP_CHECKPOINT_DIR"
+"""Where Vertex AI wants checkpoints; without it they are in the work folder."""
 
 
 def run(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> Outcome:
@@ -43,171 +65,220 @@ def run(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> Out
         SystemExit: See `loop.train`.
     """
     shards = inputs["shards"]
-    config = durations.in_steps(
-        config,
-        num_examples=checks.num_train_examples(shards),
-        seq_len=shards.manifest.properties["seq_len"],
-    )
+    seq_len = shards.manifest.properties["seq_len"]
+    num_examples = checks.num_train_examples(shards)
+    config = durations.in_steps(config, num_examples=num_examples, seq_len=seq_len)
     with (
         storage.local_folder(inputs["tokenizer"].uri) as tokenizer_folder,
         storage.output_folder(output) as folder,
     ):
-        tokenizer = load_tokenizer(tokenizer_folder)
-        checks.check_inputs(config, inputs["shards"], tokenizer)
-        strategy = devices.make_strategy(config.distribution, tpu_name=config.tpu_name)
-        checks.check_division(config, strategy.num_replicas_in_sync)
-        step = make_step(config, inputs["shards"], tokenizer, strategy)
-        progress = _train(config, inputs["shards"], tokenizer, output, folder, step, strategy)
-        _export(config, inputs, step.model, progress, folder, tokenizer_folder)
-    return _outcome(config, inputs["shards"], step.model, progress)
-
-
-def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerBase:
-    """The tokenizer of an artifact's folder on this machine."""
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder)
-
-
-def make_step(
-    config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase, strategy: Any
-) -> TrainStep:
-    """The model with its first weights, its optimizer, and the step that changes them."""
-    model_config = preset_config(
-        config.preset,
-        tokenizer=tokenizer,
-        seq_len=shards.manifest.properties["seq_len"],
-        dropout_rate=config.dropout_rate,
-    )
-    with strategy.scope(), devices.precision_policy(config.precision, strategy):
-        model = build_model(model_config, seed=config.seed)
-        optimizer = OPTIMIZERS[config.optimizer](
-            model.trainable_variables, weight_decay=config.weight_decay
+        tokenizer = build.load_tokenizer(tokenizer_folder)
+        strategy = _checked_strategy(config, shards, tokenizer)
+        step = build.make_step(config, shards, tokenizer, strategy)
+        place = Place(
+            config=config,
+            shards=shards,
+            rule=build.make_rule(config, tokenizer, seq_len=seq_len),
+            strategy=strategy,
+            folder=folder,
+            checkpoints=_checkpoints_folder(config, inputs, output),
+            tokenizer_folder=tokenizer_folder,
         )
-    return TrainStep(
-        strategy=strategy,
-        model=model,
-        optimizer=optimizer,
-        schedule=schedules.make_schedule(config, config.num_train_steps),
-        max_gradient_norm=config.max_gradient_norm,
-        seed=config.seed,
-        num_parts=config.gradient_accumulation_steps,
-        recompute=config.recompute,
-        compiler=config.compiler,
-    )
+        hub = _hub(place, step.model)
+        progress = _train(place, step, hub)
+        _export(place, inputs, step.model, progress)
+        if hub:
+            hub.finish(folder)
+    return _outcome(config, shards, step.model, progress)
 
 
-def make_rule(
-    config: TrainConfig, tokenizer: PreTrainedTokenizerBase, *, seq_len: int
-) -> MaskingRule:
-    """How the settings say that examples are masked."""
-    return MaskingRule.for_tokenizer(
-        tokenizer,
-        rate=config.masking_rate,
-        final_rate=config.final_masking_rate or None,
-        num_train_steps=config.num_train_steps,
-        seq_len=seq_len,
-        mask_share=config.mask_share,
-        random_share=config.random_share,
-        divide=_divide_rows(config, tokenizer),
-    )
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a run works on, and where."""
+
+    config: TrainConfig
+    shards: Artifact
+    rule: MaskingRule
+    strategy: Any
+    folder: Path
+    """The model's, on this machine."""
+    checkpoints: str
+    """The checkpoints' folder, local or remote."""
+    tokenizer_folder: Path
+    """On this machine."""
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens in an example."""
+        return int(self.rule.seq_len)
 
 
-def _divide_rows(config: TrainConfig, tokenizer: PreTrainedTokenizerBase) -> units.DivideRows:
-    match config.masking_unit:
-        case MaskingUnit.TOKEN:
-            return units.single_tokens
-        case MaskingUnit.WHOLE_WORD:
-            starts = units.word_starts(tokenizer)
-            return units.whole_words(starts, vocab_size=len(tokenizer))
-        case MaskingUnit.SPAN:
-            return units.geometric_spans(config.mean_span_length)
-        case MaskingUnit.NGRAM:
-            return units.ngrams(config.max_ngram_length)
+def _checked_strategy(
+    config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase
+) -> Any:
+    """The devices, once all that can be checked without them is as it should be."""
+    checks.check_inputs(config, shards, tokenizer)
+    checks.check_validation(config, shards)
+    if config.tpu_name:
+        checks.check_paths(shards, tpu_address=config.tpu_name)
+    strategy = devices.make_strategy(config.distribution, tpu_name=config.tpu_name)
+    checks.check_division(config, strategy.num_replicas_in_sync)
+    return strategy
 
 
-def _train(
-    config: TrainConfig,
-    shards: Artifact,
-    tokenizer: PreTrainedTokenizerBase,
-    output: str,
-    folder: Path,
-    step: TrainStep,
-    strategy: Any,
-) -> Progress:
-    """Restores what there is and runs the rest of the steps."""
+def _checkpoints_folder(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> str:
+    vertex = os.environ.get(CHECKPOINTS_VARIABLE)
+    if not vertex:
+        return storage.join(stages.work_folder(output), CHECKPOINTS_FOLDER)
+    # That folder may serve several jobs: each kind of run has its own below it.
+    asked = [
+        config.shaping_settings(),
+        *(artifact.manifest.fingerprint for artifact in inputs.values()),
+    ]
+    return storage.join(vertex, artifacts.fingerprint_of(asked).removeprefix("sha256:")[:16])
+
+
+def _train(place: Place, step: TrainStep, hub: HubPush | None) -> Progress:
+    """Restores what there is, runs the rest of the steps; the model then has the kept weights."""
+    config, before = place.config, journal.last_seconds(place.folder)
     checkpoints = Checkpoints(
-        storage.join(stages.work_folder(output), CHECKPOINTS_FOLDER),
+        place.checkpoints,
         variables_by_name(step.model, step.optimizer),
         keep=config.keep_checkpoints,
     )
     progress = checkpoints.restore()
-    seq_len = shards.manifest.properties["seq_len"]
+    times = TimeAccount(progress.account)
+    times.add(Item.LOST_WORK, max(0.0, before - progress.seconds))
+    run = _make_run(place, step, progress, times, checkpoints, hub)
+    with data.readable_errors(place.shards):
+        train(run, progress)
+    run.journal.close()
+    if run.best and progress.best:
+        run.best.load(progress.best.step)
+        logger.info("the model is that of step %s", f"{progress.best.step:,}")
+    account.write_account(place.folder, times.summary())
+    logger.info(account.message(times.summary()))
+    return progress
+
+
+def _make_run(
+    place: Place,
+    step: TrainStep,
+    progress: Progress,
+    times: TimeAccount,
+    checkpoints: Checkpoints,
+    hub: HubPush | None,
+) -> Run:
+    config = place.config
+    logger.info(schedules.describe(config))
+    journal.draw_schedule(place.folder, config)
     record = journal.Journal(
-        folder,
-        rows=progress.rows,
-        step=progress.step,
+        place.folder,
+        progress,
         num_train_steps=config.num_train_steps,
+        tokens_per_step=config.global_batch_size * place.seq_len,
+        share_of_peak=_share_of_peak(place, step.model),
     )
     batches = data.training_batches(
-        strategy,
-        shards,
-        rule=make_rule(config, tokenizer, seq_len=seq_len),
+        place.strategy,
+        place.shards,
+        rule=place.rule,
         global_batch_size=config.global_batch_size,
         seed=config.seed,
         start_step=progress.step,
     )
-    with data.readable_errors(shards):
-        train(
-            Run(
-                config=config,
-                step=step,
-                batches=batches,
-                checkpoints=checkpoints,
-                journal=record,
-                tokens_per_step=config.global_batch_size * seq_len,
-            ),
-            progress,
-        )
-    record.close()
-    return progress
+    return Run(
+        config=config,
+        step=step,
+        batches=batches,
+        checkpoints=checkpoints,
+        best=_best_checkpoints(place, step.model),
+        journal=record,
+        profiler=Profiler(config.profiled(), record.logs_folder),
+        account=times,
+        validator=_validator(place, step),
+        hub=hub,
+    )
 
 
-def _export(
-    config: TrainConfig,
-    inputs: Mapping[str, Artifact],
-    model: Any,
-    progress: Progress,
-    folder: Path,
-    tokenizer_folder: Path,
-) -> None:
-    journal.draw_curves(folder, progress.rows)
+def _best_checkpoints(place: Place, model: Any) -> Checkpoints | None:
+    if place.config.keep is Keep.LAST:
+        return None
+    folder = storage.join(place.checkpoints, BEST_FOLDER)
+    return Checkpoints(folder, weights_by_name(model), keep=2)
+
+
+def _validator(place: Place, step: TrainStep) -> Validator | None:
+    if not place.config.validate_every_steps:
+        return None
+    return Validator(
+        place.strategy,
+        step,
+        place.shards,
+        rule=place.rule,
+        batch_size=place.config.global_batch_size,
+    )
+
+
+def _share_of_peak(place: Place, model: Any) -> float:
+    """Of the devices' peak, one step a second; 0 where the peak is not known."""
+    peak = flops.peak_flops(place.strategy)
+    if not peak:
+        return 0.0
+    needed = flops.step_flops(
+        model.config,
+        num_examples=place.config.global_batch_size,
+        seq_len=place.seq_len,
+        num_masked_positions=place.rule.num_masked_positions,
+    )
+    return needed / peak
+
+
+def _hub(place: Place, model: Any) -> HubPush | None:
+    if not place.config.push_to_hub:
+        return None
+    return HubPush(
+        place.config.push_to_hub,
+        model=model,
+        tokenizer_folder=place.tokenizer_folder,
+        seq_len=place.seq_len,
+    )
+
+
+def _export(place: Place, inputs: Mapping[str, Artifact], model: Any, progress: Progress) -> None:
+    journal.draw_curves(place.folder, progress)
     export.export_model(
         model,
-        folder,
-        tokenizer_folder=tokenizer_folder,
-        seq_len=inputs["shards"].manifest.properties["seq_len"],
+        place.folder,
+        tokenizer_folder=place.tokenizer_folder,
+        seq_len=place.seq_len,
     )
     facts = {
-        **_properties(config, inputs["shards"], model),
+        **_properties(place.config, place.shards, model, progress),
         "final training loss (nats)": f"{progress.rows[-1]['loss']:.4f}",
         **{name: artifact.manifest.fingerprint for name, artifact in inputs.items()},
     }
-    export.write_card(folder, facts=facts, settings=config.shaping_settings())
+    export.write_card(place.folder, facts=facts, settings=place.config.shaping_settings())
 
 
 def _outcome(config: TrainConfig, shards: Artifact, model: Any, progress: Progress) -> Outcome:
-    last = progress.rows[-1]
+    last, best = progress.rows[-1], progress.best
+    metrics = {
+        "train_loss": last["loss"],
+        "train_masked_accuracy": last["masked_accuracy"],
+        "tokens_per_second": float(last["tokens_per_second"]),
+        "goodput": TimeAccount(progress.account).summary()["goodput"],
+    }
+    if best:
+        metrics |= {"best_validation_loss": best.loss, "best_validation_step": float(best.step)}
     return Outcome(
-        properties=_properties(config, shards, model),
-        metrics={
-            "train_loss": last["loss"],
-            "train_masked_accuracy": last["masked_accuracy"],
-            "tokens_per_second": float(last["tokens_per_second"]),
-        },
+        properties=_properties(config, shards, model, progress),
+        metrics=metrics,
         # h5 files and pictures hold what depends on the libraries that wrote them.
         auxiliary=(
             journal.TRAINING_LOG,
+            journal.VALIDATION_LOG,
+            account.TIME_ACCOUNT,
             f"{journal.LOGS_FOLDER}/",
             f"{journal.PLOTS_FOLDER}/",
             "README.md",
@@ -216,13 +287,15 @@ def _outcome(config: TrainConfig, shards: Artifact, model: Any, progress: Progre
     )
 
 
-def _properties(config: TrainConfig, shards: Artifact, model: Any) -> dict[str, Any]:
+def _properties(
+    config: TrainConfig, shards: Artifact, model: Any, progress: Progress
+) -> dict[str, Any]:
     seq_len = shards.manifest.properties["seq_len"]
     return {
-        "preset": config.preset.value,
+        "preset": config.model_config or config.init_from or config.preset.value,
         "num_parameters": count_parameters(model),
         "vocab_size": model.config.vocab_size,
         "seq_len": seq_len,
-        "num_train_steps": config.num_train_steps,
-        "num_train_tokens": config.num_train_steps * config.global_batch_size * seq_len,
+        "num_train_steps": progress.step,
+        "num_train_tokens": progress.step * config.global_batch_size * seq_len,
     }

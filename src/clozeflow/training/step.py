@@ -13,6 +13,7 @@ import tensorflow as tf
 from clozeflow.training.config import Compiler, Recompute
 from clozeflow.training.dropout import StatelessDropout
 from clozeflow.training.heads import masked_logits
+from clozeflow.training.kernels import FUSABLE, LIBRARY, Kernels
 from clozeflow.training.optimizers import Optimizer
 from clozeflow.training.recompute import recompute_layers
 from clozeflow.training.schedules import Schedule
@@ -59,11 +60,14 @@ class TrainStep:
         compiler: Compiler = Compiler.NONE,
     ) -> None:
         self.model, self.optimizer = model, optimizer
+        self.data_wait_seconds = 0.0
+        """How long steps have waited for their batch so far."""
         self._num_parts = num_parts
         self._strategy = strategy
         self._schedule = schedule
         self._max_gradient_norm = max_gradient_norm
-        self._dropout = StatelessDropout(model, seed=seed)
+        self.kernels = LIBRARY if compiler is Compiler.NONE else FUSABLE
+        self._dropout = StatelessDropout(model, seed=seed, random_bits=self.kernels.random_bits)
         if recompute is Recompute.LAYERS:
             recompute_layers(model, self._dropout)
         self._work = self._sums_and_gradients
@@ -79,21 +83,29 @@ class TrainStep:
             num_steps: How many.
         """
         first = tf.constant(first_step, tf.int64)
-        rows = self._run(batches, first, tf.constant(num_steps, tf.int32)).numpy()
-        return [StepMetrics(*row.tolist()) for row in rows]
+        rows, waited = self._run(batches, first, tf.constant(num_steps, tf.int32))
+        self.data_wait_seconds += float(waited)
+        return [StepMetrics(*row.tolist()) for row in rows.numpy()]
 
     @tf.function(reduce_retracing=True)
     def _run(self, batches: Any, first_step: Any, num_steps: Any) -> Any:
-        """float32 [num_steps, 4]: the fields of `StepMetrics`."""
+        """float32 [num_steps, 4]: the fields of `StepMetrics`; seconds without data, float64."""
         # AutoGraph has nothing to convert in the model, and needs seconds to find that out.
         replica_step = tf.autograph.experimental.do_not_convert(self.replica_step)
         rows = tf.TensorArray(tf.float32, size=num_steps, element_shape=[_NUM_METRICS])
+        waited, last_row = tf.zeros([], tf.float64), tf.zeros([_NUM_METRICS])
         for index in tf.range(num_steps):
             step = first_step + tf.cast(index, tf.int64)
-            per_replica = self._strategy.run(replica_step, args=(next(batches), step))
-            row = self._strategy.experimental_local_results(per_replica)[0]
-            rows = rows.write(index, row)
-        return rows.stack()
+            with tf.control_dependencies([last_row]):
+                start = tf.timestamp()
+            with tf.control_dependencies([start]):
+                batch = next(batches)
+            with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+                waited += tf.timestamp() - start
+            per_replica = self._strategy.run(replica_step, args=(batch, step))
+            last_row = self._strategy.experimental_local_results(per_replica)[0]
+            rows = rows.write(index, last_row)
+        return rows.stack(), waited
 
     def replica_step(self, batch: dict[str, Any], step: Any) -> Any:
         """One step, as each replica does it.
@@ -110,9 +122,10 @@ class TrainStep:
         sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
         loss_sum, num_correct, num_masked = tf.unstack(sums)
         # Sums are divided here, after the replicas are added: a masked token weighs the same
-        # wherever it is.
-        gradients = [gradient / num_masked for gradient in gradients]
-        gradients, norm = tf.clip_by_global_norm(gradients, self._max_gradient_norm)
+        # wherever it is. Mean and clipping are one factor: one pass over the gradients.
+        norm = tf.linalg.global_norm(gradients) / num_masked
+        scale = self._max_gradient_norm / tf.maximum(norm, self._max_gradient_norm) / num_masked
+        gradients = [gradient * scale for gradient in gradients]
         rate = self._schedule(step)
         replica.merge_call(self._update, args=(gradients, rate, step))
         return tf.stack([loss_sum / num_masked, num_correct / num_masked, norm, rate])
@@ -150,7 +163,7 @@ class TrainStep:
         """Sums and gradients of rows that are worked through at once."""
         self._dropout.start_step(step, first_row=first_row)
         with tf.GradientTape() as tape:
-            sums = loss_sums(self.model, batch, training=True)
+            sums = loss_sums(self.model, batch, training=True, kernels=self.kernels)
             loss_sum = sums[0]
         variables = self.model.trainable_variables
         gradients = tape.gradient(loss_sum, variables, unconnected_gradients="zero")
@@ -162,7 +175,9 @@ _NUM_METRICS = len(StepMetrics._fields)
 _NUM_SUMS = 3
 
 
-def loss_sums(model: Any, batch: dict[str, Any], *, training: bool) -> Any:
+def loss_sums(
+    model: Any, batch: dict[str, Any], *, training: bool, kernels: Kernels = LIBRARY
+) -> Any:
     """Sums over a batch's masked tokens: of losses (nats), of right guesses, of tokens.
 
     Loss and softmax are float32 whatever the arithmetic of the layers.
@@ -177,10 +192,8 @@ def loss_sums(model: Any, batch: dict[str, Any], *, training: bool) -> Any:
         batch["masked_positions"],
         training=training,
     )
-    logits_BPV = tf.cast(logits_BPV, tf.float32)
     labels_BP, weights_BP = batch["masked_labels"], batch["masked_weights"]
-    losses_BP = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels_BP, logits=logits_BPV)
-    guesses_BP = tf.argmax(logits_BPV, axis=-1, output_type=tf.int32)
+    losses_BP, guesses_BP = kernels.token_losses(logits_BPV, labels_BP)
     correct_BP = tf.cast(guesses_BP == labels_BP, tf.float32)
     return tf.stack(
         [

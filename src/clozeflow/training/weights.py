@@ -22,21 +22,23 @@ TENSORFLOW_WEIGHTS = "tf_model.h5"
 PYTORCH_WEIGHTS = "model.safetensors"
 
 
-def open_masked_lm(folder: Path) -> tuple[Any, list[str]]:
+def open_masked_lm(folder: Path, model_config: Any = None) -> tuple[Any, list[str]]:
     """A masked language model of transformers, from either kind of weights.
 
     Args:
         folder: With `config.json` and `model.safetensors` (preferred) or `tf_model.h5`.
+        model_config: In place of the folder's.
 
     Returns:
         The `TF…ForMaskedLM`, and the names of weights that the folder lacks: random in the model.
     """
     if not (folder / PYTORCH_WEIGHTS).is_file():
         model, report = TFAutoModelForMaskedLM.from_pretrained(
-            folder, use_safetensors=False, output_loading_info=True
+            folder, config=model_config, use_safetensors=False, output_loading_info=True
         )
         return model, list(report["missing_keys"])
-    model = TFAutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder))
+    model_config = model_config or AutoConfig.from_pretrained(folder)
+    model = TFAutoModelForMaskedLM.from_config(model_config)
     model.build_in_name_scope()
     return model, assign_pytorch_weights(
         model, safetensors.numpy.load_file(folder / PYTORCH_WEIGHTS)
