@@ -15,6 +15,7 @@ from components.shard.component import shard
 from components.summary.component import summary
 from components.tokenizer.component import tokenizer
 from components.train.component import train
+from pipelines.continue_ import continue_pipeline
 from pipelines.evaluate import evaluate_pipeline
 from pipelines.graph import HERE, Variant
 from pipelines.pretrain import pretrain_pipeline
@@ -27,6 +28,7 @@ COMPONENTS: Mapping[str, BaseComponent] = {
 PIPELINES: Mapping[str, Callable[[Variant], BaseComponent]] = {
     "pretrain": pretrain_pipeline,
     "evaluate": evaluate_pipeline,
+    "continue": continue_pipeline,
 }
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, object]]] = {

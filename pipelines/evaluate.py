@@ -7,7 +7,6 @@
 """
 
 import dataclasses
-from typing import Any
 
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
@@ -16,7 +15,7 @@ from clozeflow.evaluation.config import EvaluateConfig
 from clozeflow.publishing.config import PublishConfig
 from components.artifacts import MaskedLM, Shards
 from components.evaluate.component import evaluate
-from pipelines.graph import HERE, Variant, make_pipeline
+from pipelines.graph import HERE, Variant, imported, make_pipeline
 
 
 def evaluate_pipeline(variant: Variant = HERE) -> BaseComponent:
@@ -56,22 +55,15 @@ def evaluate_model(
     """
     values = dict(locals())
     with variant.summed_up():
-        model = _imported(model_uri, MaskedLM, "1 Model")
-        shards = _imported(shards_uri, Shards, "1 Shards")
+        model = imported(model_uri, MaskedLM, "1 Model")
+        shards = imported(shards_uri, Shards, "1 Shards")
         with dsl.If(baseline_uri == "", name="No baseline"):
             evaluated = variant.task("2 Evaluation", evaluate, values, model=model, shards=shards)
             variant.publish_if_blessed("3 Publication", values, evaluated, model=model)
         with dsl.Else(name="Baseline"):
-            baseline = _imported(baseline_uri, MaskedLM, "1 Baseline")
+            baseline = imported(baseline_uri, MaskedLM, "1 Baseline")
             inputs = {"model": model, "shards": shards, "baseline": baseline}
             evaluated = variant.task(
                 "2 Evaluation against the baseline", evaluate, values, **inputs
             )
             variant.publish_if_blessed("3 Publication", values, evaluated, model=model)
-
-
-def _imported(uri: object, kind: type[dsl.Artifact], name: str) -> Any:
-    """An importer node's artifact: a folder that an earlier run finished."""
-    task = dsl.importer(artifact_uri=uri, artifact_class=kind, reimport=False)
-    task.set_display_name(name)
-    return task.output

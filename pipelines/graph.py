@@ -113,6 +113,13 @@ HERE = Variant()
 """Any place that runs containers, and this machine."""
 
 
+def imported(uri: object, kind: type[dsl.Artifact], name: str) -> Any:
+    """An importer node's artifact: a folder that an earlier run finished."""
+    task = dsl.importer(artifact_uri=uri, artifact_class=kind, reimport=False)
+    task.set_display_name(name)
+    return task.output
+
+
 def make_pipeline(
     function: Callable[..., None],
     variant: Variant,

@@ -14,6 +14,7 @@ from components.corpus.component import corpus
 from components.shard.component import shard
 from components.tokenizer.component import tokenizer
 from examples.bigram import bigram
+from pipelines.continue_ import continue_pipeline
 from pipelines.evaluate import evaluate_pipeline
 from pipelines.lineage import trace
 from pipelines.local import run
@@ -167,6 +168,29 @@ def test_a_model_that_is_there_is_evaluated_against_another(pretrained, cache, t
     assert inputs["baseline"]["artifacts"][0]["uri"] == model
     (root,) = trace(str(folder)).roots
     assert len(trace(str(folder)).nodes[root].inputs) == 3
+
+
+def test_a_model_is_taken_on_to_a_new_corpus(pretrained, speeches, cache, tmp_path):
+    new = tmp_path / "new.txt"
+    new.write_text("".join(f"{line.upper()}\n" for line in Path(speeches).read_text().splitlines()))
+    arguments = {
+        "model_uri": str(pretrained / "train" / "model"),
+        "tokenizer_uri": str(pretrained / "tokenizer" / "tokenizer"),
+        "source": [str(new)],
+        "seq_len": 32,
+        "num_train_steps": 6,
+        "global_batch_size": 8,
+        "require": ["loss<=baseline"],
+    }
+    folder = run(continue_pipeline(), arguments, output=tmp_path, cache=cache, screen=io.StringIO())
+    assert [task["task"] for task in read_tasks(folder)] == [
+        *("corpus", "shard", "train", "evaluate", "summary")
+    ]
+    graph = trace(str(folder / "evaluate" / "evaluation"))
+    assert {node.type for node in graph.nodes.values()} >= {"clozeflow.MaskedLM"}
+    old = read_manifest(str(pretrained / "train" / "model")).fingerprint
+    assert old in graph.nodes
+    assert set(trace(str(pretrained / "train" / "model")).nodes) <= set(graph.nodes)
 
 
 def test_the_same_settings_do_no_work_again_in_another_folder(

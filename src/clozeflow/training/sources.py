@@ -20,11 +20,15 @@ _WEIGHTS = ("model.safetensors", "tf_model.h5")
 def source_refs(config: TrainConfig) -> tuple[InputRef, ...]:
     """What the settings read from outside, hashed; on the Hub its commit stands for it."""
     given = {"model_config": config.model_config, "init_from": config.init_from}
-    return tuple(
-        InputRef(name=name, type="model", fingerprint=_fingerprint(name, where), uri=where)
-        for name, where in given.items()
-        if where
-    )
+    return tuple(_ref(name, where) for name, where in given.items() if where)
+
+
+def _ref(name: str, where: str) -> InputRef:
+    """A model of ours by its manifest, so that its own history is part of this one's."""
+    if not storage.is_file(where) and artifacts.is_finished(where):
+        manifest = artifacts.read_manifest(where)
+        return InputRef(name=name, type=manifest.type, fingerprint=manifest.fingerprint, uri=where)
+    return InputRef(name=name, type="model", fingerprint=_fingerprint(name, where), uri=where)
 
 
 def _fingerprint(name: str, where: str) -> str:
