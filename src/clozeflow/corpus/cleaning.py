@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ _CONTROLS = bytes(c for c in (*range(0x20), 0x7F) if c not in _KEPT)
 _PARTING = b"\x0b\x0c\r\x1c\x1d\x1e\x1f"
 _VANISHING = bytes(c for c in _CONTROLS if c not in _PARTING)
 _TO_SPACE = bytes.maketrans(_PARTING, b" " * len(_PARTING))
+_NUL = b"\0"  # for separators where text is taken for Unicode: no text has it any more
 _NEXT_LINE = b"\xc2\x85"  # U+0085, the one of the C1 controls that parts words
 _C1_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # U+FEFF, also where files were joined
@@ -86,10 +89,8 @@ def decode_utf8(
 def clean(block: Block, form: UnicodeForm) -> CleanBlock:
     """Cleans every document of a block; blank ones are left out and counted."""
     data, num_controls = _remove_controls(block.data)
-    texts = _split(data, block.separator)
-    if form != UnicodeForm.NONE:
-        texts = pc.utf8_normalize(texts, form.value)
-    texts = pc.utf8_trim_whitespace(texts)
+    data = _in_form(data, form, block.separator)
+    texts = pc.utf8_trim_whitespace(_split(data, block.separator))
     sizes = pc.binary_length(texts)
     kept = texts.filter(pc.greater(sizes, 0))
     return CleanBlock(
@@ -120,6 +121,20 @@ def _remove_controls(data: bytes) -> tuple[bytes, int]:
         data = data.replace(_BYTE_ORDER_MARK, b"")
     data, num_c1 = _C1_CONTROL.subn(lambda m: b" " if m[0] == _NEXT_LINE else b"", data)
     return data, num_controls + num_marks + num_c1
+
+
+def _in_form(data: bytes, form: UnicodeForm, separator: bytes) -> bytes:
+    """The texts of a block in a Unicode form.
+
+    Not by Arrow: its `utf8_normalize` decomposes for NFC and NFKC too before version 26.
+    """
+    if form == UnicodeForm.NONE:
+        return data
+    name: Literal["NFC", "NFKC"] = "NFC" if form == UnicodeForm.NFC else "NFKC"
+    text = data.replace(separator, _NUL).decode("utf-8")
+    if text.isascii() or unicodedata.is_normalized(name, text):
+        return data
+    return unicodedata.normalize(name, text).encode("utf-8").replace(_NUL, separator)
 
 
 def _split(data: bytes, separator: bytes) -> pa.StringArray:
