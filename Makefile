@@ -2,6 +2,8 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Without compiled modules every process would compile TensorFlow and KFP anew: seconds each.
+unexport PYTHONDONTWRITEBYTECODE
 STAMP := .venv/.installed
 IMAGE ?= clozeflow
 BASE_IMAGE ?= python:3.11-slim-bookworm

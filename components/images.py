@@ -1,7 +1,10 @@
-"""The images that components run in, by role.
+"""The images that components run in, by role, and what starts in them.
 
 `compile.py --images FILE` puts a registry's names with digests in place of these.
 """
+
+COMMAND = ["clozeflow-component"]
+"""The entry point of every image: after it come the stage and KFP's executor input."""
 
 CPU = "clozeflow:cpu"
 TPU = "clozeflow:tpu"

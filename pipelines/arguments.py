@@ -15,7 +15,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.component import CUSTOM_JOB_FIELDS
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES
+from clozeflow.registry import STAGES
 
 Spec = Mapping[str, Any]
 """A compiled pipeline, as JSON-like values."""

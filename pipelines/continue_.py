@@ -36,7 +36,7 @@ def continue_pipeline(variant: Variant = HERE) -> BaseComponent:
 
 def continue_training(
     variant: Variant,
-    model_uri: str,
+    init_from: str,
     tokenizer_uri: str,
     source: list = ["sample"],
     validation_source: list = [],
@@ -74,18 +74,18 @@ def continue_training(
     """Trains a model further on new text and says whether it is better there than before.
 
     Args:
-        model_uri: Folder of the model to go on from, an artifact of clozeflow.
+        init_from: Folder of the model to go on from, an artifact of clozeflow.
         tokenizer_uri: Folder of the tokenizer that it was trained with.
         seed: Chooses the order of examples, the masks and the questions.
         masking_rate: The share of tokens that is masked, in training and evaluation (0 to 1).
         require: Thresholds such as `loss<baseline`; where all hold the model is blessed.
     """
-    values = {**locals(), **job, "init_from": model_uri}
+    values = {**locals(), **job}
     task = variant.task
     with variant.summed_up():
         text = task("1 Corpus", corpus, values, leave_out=("require",)).outputs["corpus"]
         pieces = imported(tokenizer_uri, Tokenizer, "2 Tokenizer")
-        before = imported(model_uri, MaskedLM, "2 Model")
+        before = imported(init_from, MaskedLM, "2 Model")
         rows = task("3 Shards", shard, values, corpus=text, tokenizer=pieces).outputs["shards"]
         trained = task("4 Training", variant.train, values, shards=rows, tokenizer=pieces)
         model = trained.outputs["model"]

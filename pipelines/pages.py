@@ -6,7 +6,7 @@ from typing import Any
 
 from kfp.dsl.base_component import BaseComponent
 
-from clozeflow.stages import STAGES
+from clozeflow.registry import STAGES
 from pipelines.arguments import container_of, parameter_definitions, spec_of
 from pipelines.resources import resources_of
 

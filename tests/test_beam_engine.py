@@ -11,7 +11,7 @@ from clozeflow import artifacts, stages, storage
 from clozeflow.artifacts import Manifest
 from clozeflow.engine import Engine, Workers, run_units
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES
+from clozeflow.registry import STAGES
 
 pytest.importorskip("apache_beam", reason="the extra `beam` is not installed")
 from clozeflow import beam_engine

@@ -8,7 +8,7 @@ import pytest
 
 from clozeflow import cli
 from clozeflow.config import flag
-from clozeflow.stages import STAGES
+from clozeflow.registry import STAGES
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:

@@ -8,7 +8,7 @@ import pytest
 
 from clozeflow.config import StageConfig
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES
+from clozeflow.registry import STAGES
 
 
 class Colour(enum.StrEnum):

@@ -10,7 +10,7 @@ import pytest
 
 from clozeflow.engine import Workers, run_units
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES
+from clozeflow.registry import STAGES
 
 
 def square(unit):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from clozeflow import stages, storage
+from clozeflow import registry, stages, storage
 from clozeflow.artifacts import ArtifactType
 from clozeflow.config import StageConfig
 
@@ -22,7 +22,7 @@ class ToyConfig(StageConfig):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ToyStage(stages.Stage):
+class ToyStage(registry.Stage):
     """Its `run` is the function given; a stage of clozeflow looks its own up by package."""
 
     run: Callable = None  # type: ignore[assignment]

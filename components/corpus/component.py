@@ -41,6 +41,4 @@ def corpus(
     Returns:
         corpus: The documents, as Parquet files.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["corpus", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["corpus", "{{$}}"])

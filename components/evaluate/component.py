@@ -44,6 +44,4 @@ def evaluate(
         verdict: The verdict and the figures in short.
         blessed: Whether every threshold of `require` holds.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["evaluate", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["evaluate", "{{$}}"])

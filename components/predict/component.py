@@ -30,6 +30,4 @@ def predict(
     Returns:
         predictions: The rows, with their answers or vectors.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["predict", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["predict", "{{$}}"])

@@ -31,6 +31,4 @@ def publish(
     Returns:
         publication: Where the model is now, under which revision, and every file's hash.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["publish", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["publish", "{{$}}"])

@@ -33,6 +33,4 @@ def shard(
     Returns:
         shards: The examples, as TFRecord files.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["shard", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["shard", "{{$}}"])

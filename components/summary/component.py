@@ -17,6 +17,4 @@ def summary(
     Returns:
         summary: The page.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["summary", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["summary", "{{$}}"])

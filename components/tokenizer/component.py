@@ -36,6 +36,4 @@ def tokenizer(
     Returns:
         tokenizer: The tokenizer's folder.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["tokenizer", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["tokenizer", "{{$}}"])

@@ -63,6 +63,4 @@ def train(
     Returns:
         model: The model's folder.
     """
-    return dsl.ContainerSpec(
-        image=images.CPU, command=["clozeflow-component"], args=["train", "{{$}}"]
-    )
+    return dsl.ContainerSpec(image=images.CPU, command=images.COMMAND, args=["train", "{{$}}"])

@@ -16,7 +16,8 @@ import tyro
 from clozeflow.config import flag
 from clozeflow.errors import UserError
 from clozeflow.evaluation.commands import Embed, Predict, Serving
-from clozeflow.stages import STAGES, Stage, run_stage
+from clozeflow.registry import STAGES, Stage
+from clozeflow.stages import run_stage
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,9 @@ from clozeflow import storage
 from clozeflow.artifacts import Manifest
 from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
+from clozeflow.registry import STAGES, Stage
 from clozeflow.run_summary import run_summary
-from clozeflow.stages import CLASSIFICATION, REPORT, SHORT_REPORT, STAGES, Stage, run_stage
+from clozeflow.stages import CLASSIFICATION, REPORT, SHORT_REPORT, run_stage
 
 CUSTOM_JOB_FIELDS = frozenset(
     {

@@ -1,4 +1,4 @@
-"""The stages, and what happens around each of them: check, reuse, work, finish.
+"""What happens around each stage's work: check, reuse, work, finish.
 
 A stage is a function in `<package>.stage` that takes `(config, inputs, output)` and returns an
 `Outcome`. It writes its files below `output`; the manifest is written here, last.
@@ -10,10 +10,9 @@ import dataclasses
 import enum
 import functools
 import hashlib
-import importlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,13 @@ from clozeflow import artifacts, engine, storage
 from clozeflow.artifacts import Artifact, ArtifactType, FileEntry, InputRef, Manifest, Split
 from clozeflow.cache import StageCache
 from clozeflow.config import StageConfig
-from clozeflow.corpus.config import CorpusConfig
 from clozeflow.errors import UserError
-from clozeflow.evaluation.config import EvaluateConfig
-from clozeflow.prediction.config import PredictConfig
-from clozeflow.publishing.config import PublishConfig
-from clozeflow.shards.config import ShardConfig
-from clozeflow.tokenizer.config import TokenizerConfig
-from clozeflow.training.config import TrainConfig
+from clozeflow.registry import Stage
 
 logger = logging.getLogger(__name__)
 
 WORK_FOLDER = ".work"
 """Below an unfinished artifact: what a stage needs to go on after it was killed."""
-
 
 REPORT, SHORT_REPORT, CLASSIFICATION = "report.html", "report.md", "classification.json"
 """In the artifact's folder: what a component's outputs of KFP's own types HTML, Markdown and
@@ -65,108 +57,6 @@ class Outcome:
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     auxiliary: tuple[str, ...] = ()
     """Files, or folders ending in "/", that hold times, logs or pictures: not fingerprinted."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Stage:
-    """A stage's interface. The work itself is imported only when it runs."""
-
-    name: str
-    config: type[StageConfig]
-    output_name: str
-    output_type: ArtifactType
-    inputs: Mapping[str, ArtifactType] = dataclasses.field(default_factory=dict)
-    optional_inputs: Mapping[str, ArtifactType] = dataclasses.field(default_factory=dict)
-    """Inputs that may be left out."""
-    free_inputs: frozenset[str] = frozenset()
-    """Inputs that need not be those that another input was made with: the stage checks itself."""
-    has_sources: bool = False
-    """Reads data from outside: `<package>.stage.source_refs(config)` names and hashes it."""
-    acts_outside: bool = False
-    """Changes something besides its output: is never taken from the cache."""
-    refuses_other_settings: bool = False
-    """Unfinished work with other settings is refused, or gone on with where `config.fork` says so;
-    that of other stages is thrown away."""
-    package: str
-    command: str = ""
-    """Its name on the command line, where that is not the stage's."""
-
-    def function(self, name: str) -> Callable[..., Any]:
-        """A function of the stage's module."""
-        return getattr(importlib.import_module(f"clozeflow.{self.package}.stage"), name)
-
-
-STAGES: Mapping[str, Stage] = {
-    stage.name: stage
-    for stage in (
-        Stage(
-            name="corpus",
-            package="corpus",
-            config=CorpusConfig,
-            output_name="corpus",
-            output_type=ArtifactType.CORPUS,
-            has_sources=True,
-        ),
-        Stage(
-            name="tokenizer",
-            package="tokenizer",
-            config=TokenizerConfig,
-            inputs={"corpus": ArtifactType.CORPUS},
-            has_sources=True,
-            output_name="tokenizer",
-            output_type=ArtifactType.TOKENIZER,
-        ),
-        Stage(
-            name="shard",
-            package="shards",
-            config=ShardConfig,
-            inputs={"tokenizer": ArtifactType.TOKENIZER},
-            optional_inputs={"corpus": ArtifactType.CORPUS},
-            free_inputs=frozenset({"corpus"}),  # a tokenizer serves more than its own corpus
-            has_sources=True,
-            output_name="shards",
-            output_type=ArtifactType.SHARDS,
-        ),
-        Stage(
-            name="train",
-            package="training",
-            config=TrainConfig,
-            has_sources=True,
-            refuses_other_settings=True,  # days of work may lie there
-            inputs={"shards": ArtifactType.SHARDS, "tokenizer": ArtifactType.TOKENIZER},
-            output_name="model",
-            output_type=ArtifactType.MASKED_LM,
-        ),
-        Stage(
-            name="evaluate",
-            package="evaluation",
-            config=EvaluateConfig,
-            inputs={"model": ArtifactType.MASKED_LM, "shards": ArtifactType.SHARDS},
-            optional_inputs={"baseline": ArtifactType.MASKED_LM},
-            free_inputs=frozenset({"shards"}),  # any text may be asked about
-            output_name="evaluation",
-            output_type=ArtifactType.EVALUATION,
-        ),
-        Stage(
-            name="predict",
-            command="predict-dataset",  # `clozeflow predict` answers texts and single files
-            package="prediction",
-            config=PredictConfig,
-            inputs={"model": ArtifactType.MASKED_LM, "dataset": ArtifactType.DATASET},
-            output_name="predictions",
-            output_type=ArtifactType.PREDICTIONS,
-        ),
-        Stage(
-            name="publish",
-            package="publishing",
-            config=PublishConfig,
-            inputs={"model": ArtifactType.MASKED_LM, "evaluation": ArtifactType.EVALUATION},
-            acts_outside=True,
-            output_name="publication",
-            output_type=ArtifactType.PUBLICATION,
-        ),
-    )
-}
 
 
 def run_stage(

@@ -10,7 +10,8 @@ import pytest
 from clozeflow.artifacts import Manifest
 from clozeflow.corpus import reading, sources
 from clozeflow.corpus.config import CorpusConfig
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 
 
 @dataclasses.dataclass

@@ -13,7 +13,8 @@ from clozeflow.artifacts import Artifact
 from clozeflow.corpus import parts, phases, reader, reading, textfile
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from clozeflow.verification import verify
 
 

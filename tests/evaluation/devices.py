@@ -6,7 +6,8 @@ In a process of its own: devices are divided before TensorFlow starts.
 import sys
 
 import clozeflow.training  # noqa: F401  sets what TensorFlow must find before it is imported
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 
 
 def main(num_devices: str, model: str, shards: str, output: str) -> None:

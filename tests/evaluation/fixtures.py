@@ -13,8 +13,9 @@ from clozeflow.artifacts import Artifact, ArtifactType, InputRef, Manifest
 from clozeflow.evaluation.config import Shown
 from clozeflow.evaluation.models import MaskedLanguageModel
 from clozeflow.evaluation.questions import Rule
+from clozeflow.registry import STAGES
 from clozeflow.shards.source import Source
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.stages import run_stage
 
 SEQ_LEN = 32
 MODEL_VOCAB_SIZE = 896

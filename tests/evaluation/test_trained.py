@@ -14,7 +14,8 @@ import pytest
 import safetensors.numpy
 
 from clozeflow.artifacts import ArtifactType, open_artifact
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from tests.evaluation import fixtures
 from tests.training import artifacts_of_tests
 

@@ -174,7 +174,7 @@ def test_a_model_is_taken_on_to_a_new_corpus(pretrained, speeches, cache, tmp_pa
     new = tmp_path / "new.txt"
     new.write_text("".join(f"{line.upper()}\n" for line in Path(speeches).read_text().splitlines()))
     arguments = {
-        "model_uri": str(pretrained / "train" / "model"),
+        "init_from": str(pretrained / "train" / "model"),
         "tokenizer_uri": str(pretrained / "tokenizer" / "tokenizer"),
         "source": [str(new)],
         "seq_len": 32,

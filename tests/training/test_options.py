@@ -9,7 +9,8 @@ from safetensors.numpy import load_file
 
 from clozeflow.artifacts import Artifact, Manifest
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from clozeflow.training import build, checks, data, devices, flops, loop
 from clozeflow.training.account import Item, TimeAccount
 from clozeflow.training.config import Distribution, TrainConfig

@@ -10,7 +10,8 @@ from transformers import BertConfig, DistilBertConfig, PretrainedConfig, Roberta
 
 from clozeflow.artifacts import Artifact, Manifest
 from clozeflow.errors import UserError
-from clozeflow.stages import STAGES, run_stage
+from clozeflow.registry import STAGES
+from clozeflow.stages import run_stage
 from clozeflow.training.config import TrainConfig
 from clozeflow.training.weights import open_masked_lm
 
