@@ -40,7 +40,7 @@ def test_checkpoints_and_the_finished_model_are_pushed(
     assert result.returncode == 0, result.stderr
     assert hub.created == ["model"]
     messages = [message for message, _ in hub.commits]
-    assert messages[0] == "Step 6" and messages[-1] == "The finished model"
+    assert (messages[0], messages[-1]) == ("Step 6", "The finished model"), result.stderr
     first, last = hub.commits[0][1], hub.commits[-1][1]
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= first.keys()
     assert not any(name.startswith((".work", "logs")) for name in last)

@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 # TensorFlow's start-up notices hide what clozeflow says. Errors still show where there is an
 # accelerator; elsewhere TensorFlow reports every missing driver as one, and raises the rest.
-_has_accelerator = any(map(glob.glob, ("/dev/nvidia*", "/dev/accel*", "/dev/vfio/*")))
+_has_accelerator = any(map(glob.glob, ("/dev/nvidia*", "/dev/accel*", "/dev/vfio/[0-9]*")))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2" if _has_accelerator else "3")
 # Nor does transformers say at every start that this is its last version with TensorFlow.
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clozeflow import storage
@@ -12,6 +14,8 @@ from clozeflow.training.devices import LOCAL_TPU
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from clozeflow.training.step import StepMetrics
 
 
 def num_train_examples(shards: Artifact) -> int:
@@ -94,3 +98,20 @@ def check_division(config: TrainConfig, num_replicas: int) -> None:
             expected=f"a multiple of {num_parts}",
             fix=f"Give --global-batch-size a multiple of {num_parts}.",
         )
+
+
+def check_finite(metrics: Sequence[StepMetrics], first_step: int) -> None:
+    """Refuses a loss or a gradient that is no number: nothing good comes after it.
+
+    Raises:
+        UserError: With the step, counted from 1.
+    """
+    for offset, one in enumerate(metrics):
+        if not (math.isfinite(one.loss) and math.isfinite(one.gradient_norm)):
+            raise UserError(
+                f"step {first_step + offset + 1}",
+                "has a loss or a gradient that is no finite number",
+                got=f"loss {one.loss}, gradient norm {one.gradient_norm}",
+                expected="finite numbers, as in the step before",
+                fix="Give a lower --peak-learning-rate or a longer --warmup-steps.",
+            )

@@ -41,6 +41,7 @@ def export_model(model: Any, folder: Path, *, tokenizer_folder: Path, seq_len: i
     model.save_pretrained(folder, safe_serialization=False, max_shard_size="1000GB")
     weights = pytorch_weights(model)
     write_pytorch(weights, folder, tokenizer_folder=tokenizer_folder, seq_len=seq_len)
+    check_export(folder, seq_len=seq_len)
 
 
 def write_pytorch(
@@ -56,7 +57,6 @@ def write_pytorch(
     settings["model_max_length"] = seq_len
     text = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
     (folder / TOKENIZER_CONFIG).write_text(text, encoding="utf-8")
-    check_export(folder, seq_len=seq_len)
 
 
 def write_card(folder: Path, *, facts: Mapping[str, Any], settings: Mapping[str, Any]) -> None:

@@ -107,7 +107,7 @@ def _checked_api(repo: str) -> Any:
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
     try:
         api.whoami()
-        api.create_repo(repo, exist_ok=True)
+        api.create_repo(repo, private=True, exist_ok=True)
     except Exception as error:  # the Hub's client raises many kinds
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(

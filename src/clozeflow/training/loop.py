@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from clozeflow.errors import UserError
 from clozeflow.training.account import Item, TimeAccount
 from clozeflow.training.checkpoint import Checkpoints
+from clozeflow.training.checks import check_finite
 from clozeflow.training.config import TrainConfig
 from clozeflow.training.hub import HubPush
 from clozeflow.training.journal import Journal
@@ -19,7 +18,7 @@ from clozeflow.training.pacing import Pacing
 from clozeflow.training.profiling import Profiler
 from clozeflow.training.progress import Progress
 from clozeflow.training.signals import EXIT_RESUMABLE, sigterm_noticed
-from clozeflow.training.step import StepMetrics, TrainStep
+from clozeflow.training.step import TrainStep
 from clozeflow.training.validation import Validator
 
 logger = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def _run_steps(run: Run, progress: Progress, pacing: Pacing) -> None:
     start, waited = time.monotonic(), run.step.data_wait_seconds
     metrics = run.step.run(run.batches, first_step=progress.step, num_steps=num_steps)
     seconds = time.monotonic() - start
-    _check_finite(metrics, progress.step)
+    check_finite(metrics, progress.step)
     # The time of an attempt's first call is the compiler's.
     run.account.add(Item.STEP if waited else Item.COMPILE, seconds)
     run.account.add(Item.DATA_WAIT, run.step.data_wait_seconds - waited if waited else 0.0)
@@ -103,18 +102,6 @@ def _save(run: Run, progress: Progress) -> None:
         run.checkpoints.save(progress)
     if run.hub:
         run.hub.push(progress.step)
-
-
-def _check_finite(metrics: Sequence[StepMetrics], first_step: int) -> None:
-    for offset, one in enumerate(metrics):
-        if not (math.isfinite(one.loss) and math.isfinite(one.gradient_norm)):
-            raise UserError(
-                f"step {first_step + offset + 1}",
-                "has a loss or a gradient that is no finite number",
-                got=f"loss {one.loss}, gradient norm {one.gradient_norm}",
-                expected="finite numbers, as in the step before",
-                fix="Give a lower --peak-learning-rate or a longer --warmup-steps.",
-            )
 
 
 def _leave(run: Run, progress: Progress) -> None:
