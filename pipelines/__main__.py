@@ -104,7 +104,8 @@ def _lineage(options: argparse.Namespace) -> None:
     graph = _trace(options, options.path)
     if options.diff:
         found = differences(graph, _trace(options, options.diff))
-        print("\n".join(map(str, found)) or "The two have the same history.")
+        lines = [f"{options.path} / {options.diff}", *map(str, found)]
+        print("\n".join(lines) if found else "The two have the same history.")
         return
     print(to_tree(graph))
     if options.html:

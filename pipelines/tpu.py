@@ -60,6 +60,18 @@ class JobOptions:
 
     def check(self) -> None:
         """Refuses combinations that Vertex AI refuses only after the job was sent."""
+        for flag, seconds, least in (
+            ("--timeout-seconds", self.timeout_seconds, 1),
+            ("--max-wait-seconds", self.max_wait_seconds, 0),
+        ):
+            if seconds < least:
+                raise UserError(
+                    flag,
+                    "is out of range",
+                    got=seconds,
+                    expected=f"at least {least}",
+                    fix="Give it in seconds.",
+                )
         if self.tensorboard and not self.service_account:
             raise UserError(
                 "--tensorboard",

@@ -95,9 +95,11 @@ def test_a_reservation_is_named_in_full():
     [
         ({"tensorboard": "t"}, "demands a service account"),
         ({"provisioning": Provisioning.SPOT, "reservation": "r"}, "SPOT"),
+        ({"timeout_seconds": -5}, "--timeout-seconds"),
+        ({"max_wait_seconds": -1}, "--max-wait-seconds"),
     ],
 )
-def test_options_that_exclude_each_other_are_refused(options, message):
+def test_options_that_cannot_be_are_refused(options, message):
     with pytest.raises(UserError, match=message):
         job_on("v5e-4", **options)
 

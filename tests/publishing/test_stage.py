@@ -119,6 +119,14 @@ def test_another_folder_is_left_as_it_is(model, evaluation, tmp_path):
         publish(model, other, tmp_path / "out3", publish_to=str(tmp_path / "there"))
 
 
+def test_a_file_of_the_same_name_and_other_content_is_left_as_it_is(model, evaluation, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("mine")
+    with pytest.raises(UserError, match=r"not the model's.*README\.md"):
+        publish(model, evaluation, tmp_path / "out", publish_to=str(tmp_path / "mine"))
+    assert (tmp_path / "mine" / "README.md").read_text() == "mine"
+
+
 def test_nothing_is_sent_where_one_of_several_places_is_not_possible(model, evaluation, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")

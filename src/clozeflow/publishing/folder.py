@@ -19,22 +19,26 @@ def check_folder(folder: Folder, files: Mapping[str, File]) -> None:
     """Refuses a folder with anything else in it than a part of what is to be published.
 
     Raises:
-        UserError: It holds a file of another name, or another finished artifact.
+        UserError: It holds another finished artifact, or a file of another name or content.
     """
-    others = [name for name in storage.list_files(folder.location) if name not in files]
-    if others:
-        raise UserError(
-            folder.location,
-            "holds files that are not the model's",
-            got=", ".join(others[:3]),
-            fix="Give a folder that is empty or new.",
-        )
     manifest = storage.join(folder.location, MANIFEST)
     if storage.is_file(manifest) and storage.read_bytes(manifest) != files[MANIFEST].read():
         raise UserError(
             folder.location,
             "holds another model already",
             fix="Give another folder: what was published is not overwritten.",
+        )
+    found = storage.list_files(folder.location)
+    others = [name for name in found if name not in files]
+    # A file of ours beside one that is not whole is a copy that was broken off.
+    if not any(_is_there(storage.join(folder.location, n), files[n]) for n in files if n in found):
+        others = found
+    if others:
+        raise UserError(
+            folder.location,
+            "holds files that are not the model's",
+            got=", ".join(others[:3]),
+            fix="Give a folder that is empty or new.",
         )
 
 
