@@ -7,7 +7,8 @@ then trains twice from the same first weights with the same settings and budget:
 `clozeflow train`'s step, and by Keras `fit` with transformers' own model, loss and
 `AdamWeightDecay`. Both are asked the same masked tokens of the validation split at the same
 steps: loss (nats), masked accuracy, and bits per byte of the text that the masked tokens stand
-for. Time is processor time of training alone. 200 steps take about 15 minutes on two free cores, 600 about 40.
+for. Time is processor time of training alone. 200 steps take about 15 minutes on two free cores,
+600 about 40.
 """
 
 from __future__ import annotations
