@@ -69,6 +69,7 @@ def continue_training(
     visibility: str = "private",
     token_secret: str = "",
     license: str = "",
+    serving_image: str = "",
     **job: str,
 ) -> None:
     """Trains a model further on new text and says whether it is better there than before.

@@ -45,6 +45,7 @@ def evaluate_model(
     visibility: str = "private",
     token_secret: str = "",
     license: str = "",
+    serving_image: str = "",
 ) -> None:
     """Says how good a model is on shards, and whether it is better than another.
 

@@ -76,6 +76,7 @@ def pretrain(
     visibility: str = "private",
     token_secret: str = "",
     license: str = "",
+    serving_image: str = "",
     **job: str,
 ) -> None:
     """Trains a masked language model from raw text and says how good it is.

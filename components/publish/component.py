@@ -18,7 +18,7 @@ def publish(
     visibility: str = "private",
     token_secret: str = "",
     license: str = "",
-    serving_image: str = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest",
+    serving_image: str = "",
     usd_per_hour: float = 0.0,
     force: bool = False,
 ) -> dsl.ContainerSpec:

@@ -191,3 +191,10 @@ def test_a_secret_is_a_name_and_never_the_token():
     with pytest.raises(UserError, match="token-secret"):
         PublishConfig(token_secret="my-secret")
     assert "token_secret" not in PublishConfig().shaping_settings()
+
+
+def test_the_registry_wants_the_container_that_serves():
+    place = "vertex:my-project/us-central1/cloze_1"
+    with pytest.raises(UserError, match="--serving-image"):
+        PublishConfig(publish_to=place)
+    assert PublishConfig(publish_to=place, serving_image="tf2").serving_image == "tf2"

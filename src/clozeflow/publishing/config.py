@@ -37,8 +37,9 @@ class PublishConfig(StageConfig):
     license: str = ""
     """The model's licence, as the Hub names it (apache-2.0, cc-by-4.0, …); empty leaves that to be
     filled in."""
-    serving_image: str = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
-    """The container that serves the model from the Vertex AI registry."""
+    serving_image: str = ""
+    """The container that serves the model from the Vertex AI registry, which wants one: Vertex's
+    prebuilt one for TensorFlow 2.15, for example."""
     usd_per_hour: float = 0.0
     """What an hour of the machines that trained costs, for the card; 0 where it is not known."""
     force: bool = False
@@ -47,6 +48,10 @@ class PublishConfig(StageConfig):
     def validate(self) -> None:
         """Checks the shape of each destination and of the secret's name."""
         parse_destinations(self.publish_to)
+        is_registered = any(p.strip().startswith("vertex:") for p in self.publish_to.split(","))
+        self.check(
+            "serving_image", bool(self.serving_image) or not is_registered, "an image's name"
+        )
         is_secret = not self.token_secret or SECRET_SHAPE.fullmatch(self.token_secret)
         self.check("token_secret", bool(is_secret), "projects/P/secrets/S/versions/V")
         self.check("usd_per_hour", self.usd_per_hour >= 0, "0 or more")
