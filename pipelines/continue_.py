@@ -20,7 +20,8 @@ from components.artifacts import MaskedLM, Tokenizer
 from components.corpus.component import corpus
 from components.evaluate.component import evaluate
 from components.shard.component import shard
-from pipelines.graph import HERE, Variant, imported, make_pipeline
+from pipelines.graph import HERE, Variant, imported, make_pipeline, with_parameters_of
+from pipelines.pretrain import pretrain
 
 
 def continue_pipeline(variant: Variant = HERE) -> BaseComponent:
@@ -34,43 +35,11 @@ def continue_pipeline(variant: Variant = HERE) -> BaseComponent:
     )
 
 
+@with_parameters_of(
+    pretrain, leave_out=("algorithm", "vocab_size", "preset", "model_config", "init_from")
+)
 def continue_training(
-    variant: Variant,
-    init_from: str,
-    tokenizer_uri: str,
-    source: list = ["sample"],
-    validation_source: list = [],
-    test_source: list = [],
-    documents: str = "line",
-    text_field: str = "text",
-    languages: list = [],
-    near_duplicates: str = "report",
-    validation_fraction: float = 0.02,
-    test_fraction: float = 0.02,
-    seq_len: int = 128,
-    num_train_steps: int = 0,
-    num_train_epochs: float = 0.0,
-    num_train_tokens: int = 0,
-    global_batch_size: int = 64,
-    gradient_accumulation_steps: int = 1,
-    optimizer: str = "adamw",
-    schedule: str = "linear",
-    peak_learning_rate: float = 2e-3,
-    warmup_steps: int = -1,
-    masking_rate: float = 0.15,
-    masking_unit: str = "token",
-    recompute: str = "none",
-    dropout_rate: float = 0.1,
-    seed: int = 0,
-    checkpoint_every_steps: int = 100,
-    prompts: list = [],
-    require: list = [],
-    publish_to: str = "",
-    visibility: str = "private",
-    token_secret: str = "",
-    license: str = "",
-    serving_image: str = "",
-    **job: str,
+    variant: Variant, init_from: str, tokenizer_uri: str, **values: object
 ) -> None:
     """Trains a model further on new text and says whether it is better there than before.
 
@@ -81,7 +50,7 @@ def continue_training(
         masking_rate: The share of tokens that is masked, in training and evaluation (0 to 1).
         require: Thresholds such as `loss<baseline`; where all hold the model is blessed.
     """
-    values = {**locals(), **job}
+    values = {**values, "init_from": init_from}
     task = variant.task
     with variant.summed_up():
         text = task("1 Corpus", corpus, values, leave_out=("require",)).outputs["corpus"]

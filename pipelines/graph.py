@@ -120,6 +120,27 @@ def imported(uri: object, kind: type[dsl.Artifact], name: str) -> Any:
     return task.output
 
 
+def with_parameters_of(
+    other: Callable[..., None], *, leave_out: tuple[str, ...]
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a pipeline's function, in place of its `**values`, the parameters of another's.
+
+    Args:
+        other: The function of a pipeline.
+        leave_out: Parameters of it that the decorated function does not take.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        own = [p for p in inspect.signature(function).parameters.values() if p.name != "values"]
+        taken = {p.name for p in own} | set(leave_out)
+        theirs = inspect.signature(other).parameters.values()
+        signature = inspect.Signature([*own, *(p for p in theirs if p.name not in taken)])
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 def make_pipeline(
     function: Callable[..., None],
     variant: Variant,

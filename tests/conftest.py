@@ -1,9 +1,13 @@
-"""What every test shares: quiet TensorFlow, no cache of the user's, no network."""
+"""What every test shares: quiet TensorFlow, no cache of the user's, no network; a bucket."""
 
 import os
+import socket
+from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
+from gcp_storage_emulator.server import create_server
 
 # Set before any test module imports TensorFlow or transformers.
 os.environ.update(
@@ -19,3 +23,21 @@ os.environ.update(
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg-cache"))
     monkeypatch.delenv("CLOZEFLOW_CACHE", raising=False)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    """The location of an empty bucket of a store that lives for these tests."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = create_server("127.0.0.1", port, in_memory=True, default_bucket="clozeflow-test")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
+    server.start()
+    fsspec.filesystem("gs").clear_instance_cache()
+    yield "gs://clozeflow-test"
+    server.stop()
+    fsspec.filesystem("gs").clear_instance_cache()
+    patch.undo()

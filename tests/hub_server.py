@@ -31,6 +31,8 @@ class Repository:
     files: dict[str, bytes] = dataclasses.field(default_factory=dict)
     large: dict[str, str] = dataclasses.field(default_factory=dict)
     commits: list[str] = dataclasses.field(default_factory=lambda: ["0" * 40])
+    history: list[tuple[str, dict[str, bytes]]] = dataclasses.field(default_factory=list)
+    """Each commit's message, and every file after it."""
 
 
 class FakeHub:
@@ -123,6 +125,8 @@ class FakeHub:
                 repository.large[value["path"]] = value["oid"]
         oid = hashlib.sha1(repr(sorted(repository.files.items())).encode()).hexdigest()
         repository.commits.append(oid)
+        (message,) = (line["value"]["summary"] for line in lines if line["key"] == "header")
+        repository.history.append((message, dict(repository.files)))
         return 200, {"commitUrl": f"{self.url}/{name}/commit/{oid}", "commitOid": oid}
 
     def paths_info(self, value: dict, name: str, revision: str) -> Answer:

@@ -2,12 +2,9 @@
 
 import json
 import os
-import socket
 from pathlib import Path
 
-import fsspec
 import pytest
-from gcp_storage_emulator.server import create_server
 
 from clozeflow import artifacts, storage
 from clozeflow.artifacts import ArtifactType
@@ -33,25 +30,6 @@ def publish(model, evaluation, output, *, cache=None, **settings):
     return run_stage(
         stage, PublishConfig(**settings), inputs=inputs, output=str(output), cache=cache
     )
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    """The location of an empty bucket of a store that lives for these tests."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = create_server("127.0.0.1", port, in_memory=True, default_bucket="clozeflow-test")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
-    server.start()
-    fsspec.filesystem("gs").clear_instance_cache()
-    yield "gs://clozeflow-test"
-    server.stop()
-    fsspec.filesystem("gs").clear_instance_cache()
-    patch.undo()
 
 
 def test_a_folder_gets_a_whole_model_that_shares_nothing_with_ours(model, evaluation, tmp_path):

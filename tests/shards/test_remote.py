@@ -1,13 +1,10 @@
 """Shards in an object store, by way of the emulator of Google Cloud Storage."""
 
 import itertools
-import socket
 from pathlib import Path
 
-import fsspec
 import numpy as np
 import pytest
-from gcp_storage_emulator.server import create_server
 
 from clozeflow import artifacts, storage
 from clozeflow.artifacts import Artifact
@@ -15,25 +12,6 @@ from clozeflow.errors import UserError
 from clozeflow.shards import order, reader
 from clozeflow.shards.fetch import ShardCache
 from tests.shards import fixtures
-
-
-@pytest.fixture(scope="module")
-def bucket():
-    """The location of an empty bucket of a store that lives for these tests."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = create_server("127.0.0.1", port, in_memory=True, default_bucket="clozeflow-test")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
-    patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-    patch.setitem(fsspec.config.conf, "gs", {"token": "anon"})
-    server.start()
-    fsspec.filesystem("gs").clear_instance_cache()
-    yield "gs://clozeflow-test"
-    server.stop()
-    fsspec.filesystem("gs").clear_instance_cache()
-    patch.undo()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,18 @@ from safetensors.numpy import load, load_file
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.training.hub import HubPush
-from tests.training.fake_hub import TOKEN, FakeHub
+from tests.hub_server import READ_TOKEN, TOKEN, FakeHub, Repository
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    server = FakeHub()
+    yield server
+    server.close()
 
 
 def train(
-    shards: Artifact, tokenizer: Artifact, output: Path, *, endpoint: str, token: str = TOKEN
+    shards: Artifact, tokenizer: Artifact, output: Path, *, hub: FakeHub, token: str = TOKEN
 ) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "clozeflow.cli", "train", "--push-to-hub", "me/model"]
     command += ["--shards", shards.uri, "--tokenizer", tokenizer.uri, "--output", str(output)]
@@ -24,7 +32,7 @@ def train(
     environment = {
         **os.environ,
         "HF_HUB_OFFLINE": "0",
-        "HF_ENDPOINT": endpoint,
+        "HF_ENDPOINT": hub.url,
         "HF_TOKEN": token,
         "HF_HUB_DISABLE_XET": "1",
     }
@@ -32,16 +40,15 @@ def train(
 
 
 def test_checkpoints_and_the_finished_model_are_pushed(
-    shards: Artifact, tokenizer: Artifact, tmp_path: Path
+    shards: Artifact, tokenizer: Artifact, tmp_path: Path, hub: FakeHub
 ) -> None:
-    hub = FakeHub()
-    with hub.serve() as endpoint:
-        result = train(shards, tokenizer, tmp_path / "out", endpoint=endpoint)
+    result = train(shards, tokenizer, tmp_path / "out", hub=hub)
     assert result.returncode == 0, result.stderr
-    assert hub.created == ["model"]
-    messages = [message for message, _ in hub.commits]
+    repository = hub.repositories["me/model"]
+    assert repository.private
+    messages = [message for message, _ in repository.history]
     assert (messages[0], messages[-1]) == ("Step 6", "The finished model"), result.stderr
-    first, last = hub.commits[0][1], hub.commits[-1][1]
+    first, last = repository.history[0][1], repository.history[-1][1]
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= first.keys()
     assert not any(name.startswith((".work", "logs")) for name in last)
     final = load_file(tmp_path / "out" / "model.safetensors")
@@ -52,23 +59,34 @@ def test_checkpoints_and_the_finished_model_are_pushed(
 
 
 def test_a_hub_that_fails_later_does_not_stop_training(
-    shards: Artifact, tokenizer: Artifact, tmp_path: Path
+    shards: Artifact, tokenizer: Artifact, tmp_path: Path, hub: FakeHub
 ) -> None:
-    with FakeHub(fails=True).serve() as endpoint:
-        result = train(shards, tokenizer, tmp_path / "out", endpoint=endpoint)
+    hub.interfere = lambda method, path: 403 if "/commit/" in path else None
+    result = train(shards, tokenizer, tmp_path / "out", hub=hub)
     assert result.returncode == 0, result.stderr
     assert "push to me/model failed; training goes on" in result.stderr
     assert (tmp_path / "out" / "manifest.json").is_file()
 
 
+@pytest.mark.parametrize(
+    ("token", "message"), [("hf_wrong", "is refused"), (READ_TOKEN, "may only read")]
+)
 def test_a_token_that_is_not_taken_stops_the_run_before_its_first_step(
-    shards: Artifact, tokenizer: Artifact, tmp_path: Path
+    shards: Artifact, tokenizer: Artifact, tmp_path: Path, hub: FakeHub, token: str, message: str
 ) -> None:
-    with FakeHub().serve() as endpoint:
-        result = train(shards, tokenizer, tmp_path / "out", endpoint=endpoint, token="hf_wrong")
+    result = train(shards, tokenizer, tmp_path / "out", hub=hub, token=token)
     assert result.returncode == 2
-    assert "the Hub does not take it" in result.stderr
+    assert message in result.stderr
     assert not (tmp_path / "out" / "training.jsonl").exists()
+
+
+def test_a_public_repository_gets_nothing(
+    shards: Artifact, tokenizer: Artifact, tmp_path: Path, hub: FakeHub
+) -> None:
+    hub.repositories["me/model"] = Repository(private=False)
+    result = train(shards, tokenizer, tmp_path / "out", hub=hub)
+    assert result.returncode == 2
+    assert "is there already, and public" in result.stderr
 
 
 def test_without_a_token_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

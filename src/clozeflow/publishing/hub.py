@@ -45,6 +45,16 @@ def open_hub(repository: HubRepository, token: str, visibility: Visibility) -> H
     return api
 
 
+def make_repository(api: HfApi, repository: HubRepository, visibility: Visibility) -> None:
+    """Makes the repository where it is not there.
+
+    Raises:
+        UserError: The Hub refuses, or cannot be reached.
+    """
+    name, is_private = repository.repository, visibility is Visibility.PRIVATE
+    _retried(lambda: api.create_repo(name, private=is_private, exist_ok=True), f"make {repository}")
+
+
 def publish_to_hub(
     api: HfApi,
     repository: HubRepository,
@@ -65,8 +75,8 @@ def publish_to_hub(
     Raises:
         UserError: The Hub refuses, cannot be reached, or does not hold what was sent.
     """
-    name, is_private = repository.repository, visibility is Visibility.PRIVATE
-    _retried(lambda: api.create_repo(name, private=is_private, exist_ok=True), f"make {repository}")
+    name = repository.repository
+    make_repository(api, repository, visibility)
     operations = [_operation(path, file) for path, file in files.items()]
     for operation in operations:
         _upload(api, name, operation)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-import os
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clozeflow.errors import UserError
+from clozeflow.publishing.config import Visibility
+from clozeflow.publishing.credentials import hub_token
+from clozeflow.publishing.destinations import HUB_SCHEME, HubRepository, parse_destinations
+from clozeflow.publishing.hub import make_repository, open_hub
 from clozeflow.training import export
 from clozeflow.training.weights import pytorch_weights
 
+if TYPE_CHECKING:
+    from huggingface_hub import HfApi
+
 logger = logging.getLogger(__name__)
 
-TOKEN_VARIABLE = "HF_TOKEN"
 _SECONDS_FOR_LAST_PUSH = 900.0
 
 
@@ -94,25 +98,10 @@ class HubPush:
                 logger.warning("the push to %s takes too long and is left behind", self._repo)
 
 
-def _checked_api(repo: str) -> Any:
-    from huggingface_hub import HfApi
-
-    token = os.environ.get(TOKEN_VARIABLE, "")
-    if not token:
-        raise UserError(
-            "--push-to-hub",
-            f"needs a token in the environment variable {TOKEN_VARIABLE}",
-            fix=f"Set {TOKEN_VARIABLE} to a token that may write to {repo}.",
-        )
-    api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, token=token)
-    try:
-        api.whoami()
-        api.create_repo(repo, private=True, exist_ok=True)
-    except Exception as error:  # the Hub's client raises many kinds
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UserError(
-            f"--push-to-hub {repo}",
-            f"the Hub does not take it: {reason}",
-            fix=f"Check the repository's name, the network, and that {TOKEN_VARIABLE} may write.",
-        ) from error
+def _checked_api(repo: str) -> HfApi:
+    """The Hub's client, its token and the repository checked, and the repository made."""
+    (repository,) = parse_destinations(HUB_SCHEME + repo)
+    assert isinstance(repository, HubRepository), repository
+    api = open_hub(repository, hub_token(""), Visibility.PRIVATE)
+    make_repository(api, repository, Visibility.PRIVATE)
     return api
