@@ -189,7 +189,8 @@ def test_a_model_is_taken_on_to_a_new_corpus(pretrained, speeches, cache, tmp_pa
     graph = trace(str(folder / "evaluate" / "evaluation"))
     assert {node.type for node in graph.nodes.values()} >= {"clozeflow.MaskedLM"}
     old = read_manifest(str(pretrained / "train" / "model")).fingerprint
-    assert old in graph.nodes
+    trained = read_manifest(str(folder / "train" / "model"))
+    assert trained.input("init_from").fingerprint == old  # not only what it is compared with
     assert set(trace(str(pretrained / "train" / "model")).nodes) <= set(graph.nodes)
 
 
