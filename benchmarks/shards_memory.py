@@ -4,9 +4,9 @@
 
 TEXT is a file of one document a line, plain or .xz. It is repeated to each size (in MB), each time
 with its letters exchanged for others, so that no repeat is a duplicate of another. The tokenizer is
-that of the first size. The stage has one worker, which is the process that is measured. Exits with
-1 if the largest corpus took 1 GB, or over 20 % more memory, or more time a byte, than the one
-before.
+that of the first size. The stage has one worker, which is the process that is measured; then it
+runs again with two, for the last column: how many times faster that was. Exits with 1 if the
+largest corpus took 1 GB, or over 20 % more memory, or more time a byte, than the one before.
 """
 
 from __future__ import annotations
@@ -30,12 +30,15 @@ def main() -> None:
     costs = []
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
         work = Path(folder)
-        print(f"{'MB':>6} {'CPU s':>8} {'CPU s/MB':>9} {'peak MB':>8}")
+        print(f"{'MB':>6} {'CPU s':>8} {'CPU s/MB':>9} {'peak MB':>8} {'2 workers':>9}")
         for size in arguments.sizes:
-            cost = _measure(arguments, size, work, flags)
+            cost, cost_of_two = _measure(arguments, size, work, flags)
             costs.append((size, cost))
-            rate = cost.cpu_seconds / size
-            print(f"{size:6} {cost.cpu_seconds:8.1f} {rate:9.3f} {cost.peak_mb:8.0f}", flush=True)
+            rate, times = cost.cpu_seconds / size, cost.wall_seconds / cost_of_two.wall_seconds
+            print(
+                f"{size:6} {cost.cpu_seconds:8.1f} {rate:9.3f} {cost.peak_mb:8.0f} {times:8.2f}x",
+                flush=True,
+            )
     sys.exit(0 if _is_flat(costs) else 1)
 
 
@@ -48,8 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measure(arguments: argparse.Namespace, size: int, work: Path, flags: list[str]) -> Cost:
-    """What the stage takes on so much text; corpus and shards are removed afterwards."""
+def _measure(arguments: argparse.Namespace, size: int, work: Path, flags: list[str]) -> list[Cost]:
+    """What the stage takes on so much text, with one worker and with two."""
     corpus, tokenizer, shards = (str(work / name) for name in ("corpus", "tokenizer", "shards"))
     with (work / "text.txt").open("wb") as file:
         for data in changed_repeats(arguments.text, size * MB):
@@ -60,10 +63,12 @@ def _measure(arguments: argparse.Namespace, size: int, work: Path, flags: list[s
         vocabulary = ["--vocab-size", str(arguments.vocab_size)]
         measure([*_STAGES, "tokenizer", "--corpus", corpus, "--output", tokenizer, *vocabulary])
     inputs = ["--corpus", corpus, "--tokenizer", tokenizer, "--output", shards]
-    cost = measure([*_STAGES, "shard", *inputs, "--num-workers", "1", *flags])
-    for folder in (corpus, shards):
-        shutil.rmtree(folder)
-    return cost
+    costs = []
+    for num_workers in ("1", "2"):
+        costs.append(measure([*_STAGES, "shard", *inputs, "--num-workers", num_workers, *flags]))
+        shutil.rmtree(shards)
+    shutil.rmtree(corpus)
+    return costs
 
 
 def _is_flat(costs: list[tuple[int, Cost]]) -> bool:

@@ -184,7 +184,7 @@ def test_ties_are_cut_alike(ours):
         vocab=[[p, -3.0 if len(p) == 2 else -100.0 if p == "<unk>" else -2.0] for p in pieces],
         unk_id=0,
     )
-    encoder = Encoder(Tokenizer.from_str(json.dumps(tied)))
+    encoder = Encoder(json.loads(Tokenizer.from_str(json.dumps(tied)).to_str()))
     assert encoder.method == METHODS["unigram"]
     letters = random.Random(1)
     words = ["".join(letters.choices("ab", k=letters.randint(1, 30))) for _ in range(3000)]

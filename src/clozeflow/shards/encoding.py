@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +22,15 @@ from clozeflow.tokenizer import loading
 class Encoder:
     """A tokenizer, applied to documents by the fastest way that gives its own ids."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self.vocab_size = max(tokenizer.get_vocab().values()) + 1
-        definition = json.loads(tokenizer.to_str())
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        """Opens the tokenizer.
+
+        Args:
+            definition: The content of a `tokenizer.json`, as `tokenizers` itself writes it.
+        """
+        self._tokenizer = Tokenizer.from_str(json.dumps(definition))
+        self._tokenizer.encode_special_tokens = True
+        self.vocab_size = max(self._tokenizer.get_vocab().values()) + 1
         self._encode_distinct: EncodeTexts = self.encode_plainly
         self.method = "tokenizers, document by document"
         self._by_words = chunks.words_are_independent(definition)
@@ -91,24 +98,25 @@ def encoder(tokenizer_folder: str) -> Encoder:
     """The encoder of a tokenizer, loaded once in each process."""
     # Work is divided among processes already: threads of `tokenizers` would only compete.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    return Encoder(_without_special_pieces(loading.load(tokenizer_folder)))
+    definition = json.loads(loading.load(tokenizer_folder).to_str())
+    return Encoder(_without_special_pieces(definition))
 
 
-def _without_special_pieces(tokenizer: Tokenizer) -> Tokenizer:
-    """The tokenizer for which a special token's text in a document is text in every case.
+def _without_special_pieces(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tokenizer for which a special token's text in a document is text in every case.
 
     A Unigram model looks for all pieces of its vocabulary, the special ones too, and prefers the
     worst of them to a letter that it does not know. So they are hidden: a control character, which
     no document has, is put before their texts.
     """
-    definition = json.loads(tokenizer.to_str())
-    special = {token["content"] for token in definition["added_tokens"] if token["special"]}
-    if definition["model"]["type"] != "Unigram":
-        return tokenizer
-    definition["added_tokens"] = [t for t in definition["added_tokens"] if not t["special"]]
-    definition["post_processor"] = None
-    definition["model"]["vocab"] = [
-        [f"{HIDDEN}{piece}" if piece in special else piece, score]
-        for piece, score in definition["model"]["vocab"]
-    ]
-    return Tokenizer.from_str(json.dumps(definition))
+    model, added = definition["model"], definition["added_tokens"]
+    if model["type"] != "Unigram":
+        return definition
+    special = {token["content"] for token in added if token["special"]}
+    hidden = [[f"{HIDDEN}{p}" if p in special else p, score] for p, score in model["vocab"]]
+    return {
+        **definition,
+        "added_tokens": [token for token in added if not token["special"]],
+        "post_processor": None,
+        "model": {**model, "vocab": hidden},
+    }

@@ -13,6 +13,7 @@ by the `▁` that begins each.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -74,7 +75,7 @@ class SentencePieceWords:
         special = {token["content"] for token in definition["added_tokens"]}
         special.add(model["vocab"][model["unk_id"]][0])
         special |= {piece for piece in scores if piece.startswith(HIDDEN)}
-        ordinary = scores.keys() - special
+        ordinary, worst = scores.keys() - special, _worst_character(scores)
         return (
             len(scores) == len(model["vocab"])
             and SPACE_MARK in scores
@@ -82,10 +83,7 @@ class SentencePieceWords:
             and max(scores.values()) <= 0
             and _step(scores) >= _SMALLEST_STEP
             # A special token's text is spelled with ordinary pieces: both must find that better.
-            and all(
-                scores[piece] < -len(piece) * _worst_character(scores)
-                for piece in special & scores.keys()
-            )
+            and all(scores[piece] < -len(piece) * worst for piece in special & scores.keys())
         )
 
     def __call__(self, words: pa.StringArray) -> Encoded:
@@ -177,11 +175,14 @@ def _model_proto(vocab: Sequence[tuple[str, float]], unknown_id: int) -> bytes:
     Written here, because the package's own message class demands a newer protobuf than
     TensorFlow allows.
     """
+    ordinary, unknown = _integer(3, 1), _integer(3, 2)
     pieces = b"".join(
-        _message(
-            1, _message(1, piece.encode()) + _float(2, score) + _integer(3, 1 + (i == unknown_id))
+        _message(1, _message(1, piece.encode()) + _float(2, score) + kind)
+        for (piece, score), kind in zip(
+            vocab,
+            (unknown if i == unknown_id else ordinary for i in range(len(vocab))),
+            strict=True,
         )
-        for i, (piece, score) in enumerate(vocab)
     )
     # model_type UNIGRAM; unk_id; no bos, eos, pad
     none = (1 << 64) - 1
@@ -193,13 +194,16 @@ def _model_proto(vocab: Sequence[tuple[str, float]], unknown_id: int) -> bytes:
     return pieces + _message(2, trainer) + _message(3, normalizer)
 
 
+_varint = functools.lru_cache(maxsize=1024)(varint)  # nearly all are tags and short lengths
+
+
 def _message(field: int, content: bytes) -> bytes:
-    return varint(field << 3 | 2) + varint(len(content)) + content
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
 
 
 def _integer(field: int, value: int) -> bytes:
-    return varint(field << 3) + varint(value)
+    return _varint(field << 3) + _varint(value)
 
 
 def _float(field: int, value: float) -> bytes:
-    return varint(field << 3 | 5) + struct.pack("<f", value)
+    return _varint(field << 3 | 5) + struct.pack("<f", value)

@@ -53,9 +53,8 @@ def special_ids(folder: str) -> SpecialIds:
         UserError: One of them is missing.
     """
     config = json.loads(storage.read_text(storage.join(folder, CONFIG_FILE)))
-    tokenizer = load(folder)
     found = {role: _token(config, *names) for role, names in SPECIAL_ROLES.items()}
-    ids = {name: tokenizer.token_to_id(token) for name, token in found.items() if token}
+    ids = _ids_of(folder, found)
     missing = [name for name in found if ids.get(name) is None]
     if missing:
         raise UserError(
@@ -65,6 +64,24 @@ def special_ids(folder: str) -> SpecialIds:
             fix="Use a tokenizer that has them, or train one with `clozeflow tokenizer`.",
         )
     return SpecialIds(**ids)
+
+
+def _ids_of(folder: str, tokens: Mapping[str, str]) -> dict[str, Any]:
+    """The ids of tokens by the roles they have; a role without a token has none."""
+    wanted = {role: token for role, token in tokens.items() if token}
+    added = _added_tokens(storage.read_text(storage.join(folder, TOKENIZER_FILE)))
+    if set(wanted.values()) <= added.keys():  # nearly always; to open the tokenizer costs more
+        return {role: added[token] for role, token in wanted.items()}
+    tokenizer = load(folder)
+    return {role: tokenizer.token_to_id(token) for role, token in wanted.items()}
+
+
+def _added_tokens(text: str) -> dict[str, int]:
+    """The ids of the added tokens that a `tokenizer.json` lists; none if it is none."""
+    try:
+        return {token["content"]: token["id"] for token in json.loads(text)["added_tokens"]}
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def word_starts(tokenizer: Tokenizer) -> np.ndarray:
