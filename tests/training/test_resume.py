@@ -8,11 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from clozeflow.artifacts import Artifact
+from clozeflow.shards.source import Source
+from clozeflow.training import stage
 from clozeflow.training.loop import EXIT_RESUMABLE
+from clozeflow.training.step import TrainStep
 from tests.training.program import CONFIG
 
 CHECKPOINTS = Path(".work", "checkpoints")
@@ -101,3 +106,41 @@ def test_stopped_at_five_random_steps(
         runner.stop(output, after_step=step, how=how)
     runner.finish(output)
     check_equal(output, uninterrupted)
+
+
+def test_a_resume_does_no_more_than_a_start_and_the_steps_that_are_left(
+    shards: Artifact, tokenizer: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was done before the checkpoint is neither read nor traced nor computed again."""
+    inputs = {"shards": shards, "tokenizer": tokenizer}
+    steps: list[tuple[int, int]] = []
+    rows_read: list[int] = []
+    last_allowed = 40
+    run_steps, read_rows = TrainStep.run, Source.gather
+
+    def run(self: TrainStep, batches: Any, *, first_step: int, num_steps: int) -> Any:
+        if first_step >= last_allowed:
+            raise KeyboardInterrupt
+        steps.append((first_step, num_steps))
+        metrics = run_steps(self, batches, first_step=first_step, num_steps=num_steps)
+        num_traces.append(self._run.experimental_get_tracing_count())
+        return metrics
+
+    def gather(self: Source, chosen: np.ndarray, rows: np.ndarray) -> Any:
+        rows_read.append(len(rows))
+        return read_rows(self, chosen, rows)
+
+    num_traces: list[int] = []
+    monkeypatch.setattr(TrainStep, "run", run)
+    monkeypatch.setattr(Source, "gather", gather)
+    with pytest.raises(KeyboardInterrupt):
+        stage.run(CONFIG, inputs, str(tmp_path))
+    traces_of_start, read_by_start = max(num_traces), sum(rows_read)
+    for counted in (steps, rows_read, num_traces):
+        counted.clear()
+    last_allowed = CONFIG.num_train_steps
+    stage.run(CONFIG, inputs, str(tmp_path))
+    assert steps[0][0] == 36  # the last checkpoint before step 40
+    assert sum(num_steps for _, num_steps in steps) == CONFIG.num_train_steps - 36
+    assert max(num_traces) <= traces_of_start
+    assert 0 < sum(rows_read) <= read_by_start
