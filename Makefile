@@ -52,6 +52,7 @@ lint: $(STAMP) ## Check format, style and types, and that compiled files are cur
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python compile.py --check
+	$(BIN)/python docs/picture.py --check
 
 format: $(STAMP) ## Format the code
 	$(BIN)/ruff format .
@@ -59,6 +60,7 @@ format: $(STAMP) ## Format the code
 
 compile: $(STAMP) ## Compile every component and pipeline
 	$(BIN)/python compile.py
+	$(BIN)/python docs/picture.py
 
 images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|podman|buildah)
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target cpu --tag $(IMAGE):cpu .

@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 BASE = "clozeflow-base"
 POD_BASE = "clozeflow-pod-base"
 POD = "tpu-pod"
-TARGETS = ("cpu", "tpu", POD)
+DATAFLOW = "dataflow"
+TARGETS = ("cpu", "tpu", POD, DATAFLOW)
 DEBIAN_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 ENVIRONMENT = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
 POD_ENTRY_POINT = ["/bin/sh", "-c", 'echo "started on every host"; exec "$@"', "pod"]
@@ -32,7 +33,22 @@ _SMALL = {
     "no compiler": "! command -v gcc cc g++ clang",
 }
 _OUR_USER = {"a user who is not root": "test $(id -u) != 0"}
-PROBES = {"cpu": _SMALL | _OUR_USER, "tpu": _SMALL | _OUR_USER, POD: _SMALL}
+_BEAM = {
+    "a worker's program that names what it wants": (
+        "/opt/apache/beam/boot 2>&1 | grep -q -e --provision_endpoint"
+    ),
+    "a stage by Beam's own runner": (
+        "for i in $(seq 3000); do echo document $i tells of number $((i * i)); done > /tmp/t.txt"
+        " && clozeflow corpus --source /tmp/t.txt --output /tmp/corpus --engine beam"
+        " && clozeflow verify /tmp/corpus"
+    ),
+}
+PROBES = {
+    "cpu": _SMALL | _OUR_USER,
+    "tpu": _SMALL | _OUR_USER,
+    POD: _SMALL,
+    DATAFLOW: _SMALL | _BEAM,
+}
 
 
 def main() -> None:
@@ -43,7 +59,8 @@ def main() -> None:
     for target in options.targets:
         build(target, options.build_flag)
         probe(target)
-    run_pipeline(options.work)
+    if {"cpu", "tpu"} <= set(options.targets):
+        run_pipeline(options.work)
     for target in options.targets:
         print(f"{target:8} {size_mb(f'clozeflow:{target}'):7,.0f} MB")
 

@@ -6,7 +6,7 @@ import hypothesis
 import hypothesis.strategies as st
 import pytest
 
-from clozeflow.corpus.cleaning import Block, block_of, clean, clean_text
+from clozeflow.corpus.cleaning import Block, block_of, clean
 from clozeflow.corpus.config import UnicodeForm
 
 TEXTS = st.text(
@@ -31,6 +31,12 @@ def plainly(text: str, form: UnicodeForm) -> str:
     if form != UnicodeForm.NONE:
         text = unicodedata.normalize(form.value, text)
     return text.strip()
+
+
+def clean_text(text: str, form: UnicodeForm) -> str:
+    """What one text is after cleaning; the empty string for a blank one."""
+    kept = clean(block_of([text.encode("utf-8", errors="replace")]), form).texts
+    return kept[0].as_py() if len(kept) else ""
 
 
 @pytest.mark.parametrize("form", list(UnicodeForm))

@@ -101,12 +101,6 @@ def clean(block: Block, form: UnicodeForm) -> CleanBlock:
     )
 
 
-def clean_text(text: str, form: UnicodeForm = UnicodeForm.NFC) -> str:
-    """What one text is after cleaning; the empty string for a blank one."""
-    kept = clean(block_of([text.encode("utf-8", errors="replace")]), form).texts
-    return kept[0].as_py() if len(kept) else ""
-
-
 def _remove_controls(data: bytes) -> tuple[bytes, int]:
     """The data without control characters, and how many there were; line ends do not count."""
     if b"\r" in data:

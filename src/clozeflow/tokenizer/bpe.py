@@ -13,9 +13,6 @@ from clozeflow.tokenizer.normalizer import SPACE_MARK
 from clozeflow.tokenizer.special import SPECIAL_TOKENS
 from clozeflow.tokenizer.words import WordTable
 
-SPACE_BYTE = "Ġ"
-"""How byte-level pieces write the space."""
-
 _MOST_OCCURRENCES = 20_000_000
 """Words that are fed to the trainer, repetitions included: ten seconds of it."""
 

@@ -121,8 +121,3 @@ def _policy_name(precision: Precision, strategy: tf.distribute.Strategy) -> str:
     if precision is Precision.AUTO:
         return "mixed_bfloat16" if uses_tpu(strategy) else "float32"
     return "mixed_bfloat16" if precision is Precision.BFLOAT16 else "float32"
-
-
-def input_context(strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    """For the record: the devices of the run."""
-    return {"devices": type(strategy).__name__, "num_replicas": strategy.num_replicas_in_sync}
