@@ -171,3 +171,24 @@ def test_cache_leaves_a_folder_of_others_alone(tmp_path):
     with pytest.raises(UserError, match="was not begun by clozeflow"):
         make(tmp_path / "b", cache=cache)
     assert (tmp_path / "b" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_run_that_is_refused_leaves_no_folder(tmp_path):
+    def refuse(config, inputs, output):
+        raise UserError("--corpus", "is of no use", fix="Give another.")
+
+    with pytest.raises(UserError, match="of no use"):
+        make(tmp_path / "a", run=refuse)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_refusal_after_some_work_keeps_the_work(tmp_path):
+    def half(config, inputs, output):
+        storage.write_text(storage.join(stages.work_folder(output), "unit"), "done")
+        raise UserError("--corpus", "ends early", fix="Mend it.")
+
+    with pytest.raises(UserError, match="ends early"):
+        make(tmp_path / "a", run=half)
+    assert (tmp_path / "a" / stages.WORK_FOLDER / "unit").read_text() == "done"
+    make(tmp_path / "a")
+    assert letters(tmp_path / "a") == "xxx"

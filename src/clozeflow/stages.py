@@ -6,6 +6,7 @@ A stage is a function in `<package>.stage` that takes `(config, inputs, output)`
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 WORK_FOLDER = ".work"
 """Below an unfinished artifact: what a stage needs to go on after it was killed."""
+
+_MARKERS = (f"{WORK_FOLDER}/key", f"{WORK_FOLDER}/asked.json")
+"""What says that a folder was begun, and with which settings."""
 
 REPORT, SHORT_REPORT, CLASSIFICATION = "report.html", "report.md", "classification.json"
 """In the artifact's folder: what a component's outputs of KFP's own types HTML, Markdown and
@@ -96,13 +100,18 @@ def run_stage(
         if cache:
             cache.remember(key, output)
         return manifest
+    config.check_inputs(opened, output)
     if _start(output, key, stage, config, refs) is Begun.FORKED:
         key, cache = _FORKED + key, None  # not what these settings alone would make
     if cache and (earlier := cache.restore(key, output, inputs=refs, keep=WORK_FOLDER)):
         storage.remove_folder(work_folder(output))
         logger.info("%s: taken from an earlier run", stage.name)
         return earlier
-    outcome = stage.function("run")(config, opened, output)
+    try:
+        outcome = stage.function("run")(config, opened, output)
+    except UserError:
+        _forget_if_nothing_was_done(output)
+        raise
     manifest = _manifest(stage, config, refs, key, outcome, output)
     artifacts.write_manifest(output, manifest)
     storage.remove_folder(storage.join(output, WORK_FOLDER))
@@ -234,7 +243,7 @@ def _start(
         UserError: The folder holds what clozeflow did not begin, or work with other settings of
             a stage that refuses them.
     """
-    marker, asked_file = (storage.join(work_folder(output), name) for name in ("key", "asked.json"))
+    marker, asked_file = (storage.join(output, name) for name in _MARKERS)
     begun = Begun.PLAINLY
     if storage.is_file(marker):
         before = storage.read_text(marker)
@@ -256,6 +265,13 @@ def _start(
     storage.write_text(asked_file, json.dumps(asked))
     storage.write_text(marker, key if begun is Begun.PLAINLY else _FORKED + key)
     return begun
+
+
+def _forget_if_nothing_was_done(output: str) -> None:
+    """A run that was refused leaves no folder behind in which nothing is."""
+    if set(storage.list_files(output)) <= set(_MARKERS):
+        with contextlib.suppress(OSError):  # a mount cannot be removed
+            storage.remove_folder(output)
 
 
 def _refuse_unless_forked(

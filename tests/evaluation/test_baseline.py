@@ -1,5 +1,8 @@
 """A model beside a baseline: paired differences, and thresholds against it."""
 
+import subprocess
+import sys
+
 import pytest
 
 from clozeflow.errors import UserError
@@ -68,6 +71,27 @@ def test_a_model_is_no_better_than_itself(model, shards, tmp_path):
 def test_a_threshold_against_no_baseline_is_refused_at_once(model, shards, tmp_path):
     with pytest.raises(UserError, match=r"--require.*none is given.*--baseline"):
         fixtures.evaluate(tmp_path / "e", model=model, shards=shards, require=("loss<baseline",))
+    assert not (tmp_path / "e").exists()
+
+
+@pytest.mark.parametrize("wrong", [("require", "loss<=baseline"), ("split", "test")])
+def test_what_manifests_tell_is_said_before_tensorflow_is_imported(model, shards, tmp_path, wrong):
+    name, value = wrong
+    code = f"""
+import sys
+from clozeflow import cli
+sys.argv = ["clozeflow", "evaluate", "--model", {model.uri!r}, "--shards", {shards.uri!r},
+            "--output", {str(tmp_path / "e")!r}, "--{name}", {value!r}]
+try:
+    cli.main()
+finally:
+    print("tensorflow" in sys.modules)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True
+    )
+    assert (found.returncode, found.stdout) == (2, "False\n"), found.stderr
+    assert found.stderr.startswith("error: ")
 
 
 def test_a_baseline_of_another_tokenizer_is_refused(model, shards, tokenizer, tmp_path):

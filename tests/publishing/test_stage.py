@@ -121,6 +121,18 @@ def test_an_evaluation_of_another_model_is_refused(model, evaluation, tmp_path):
         publish(other, evaluation, tmp_path / "out", publish_to=str(tmp_path / "new"))
 
 
+def test_a_refused_publication_leaves_no_folder(model, tmp_path):
+    rejected = evaluation_of(model, tmp_path / "evaluation", blessed=False)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"does not bless the model.*not met"):
+        publish(model, rejected, tmp_path / "out", publish_to=str(tmp_path / "new"))
+    with pytest.raises(UserError, match="not the model's"):
+        publish(model, rejected, tmp_path / "out", publish_to=str(tmp_path / "mine"), force=True)
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "new").exists()
+
+
 def test_no_destination_is_refused(model, evaluation, tmp_path):
     with pytest.raises(UserError, match="names no destination"):
         publish(model, evaluation, tmp_path / "out")

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 
 from clozeflow import storage
 from clozeflow.errors import UserError
-from clozeflow.publishing import credentials, stage, vertex
+from clozeflow.publishing import checks, credentials, stage, vertex
 from clozeflow.publishing.destinations import RegistryModel
 from clozeflow.publishing.stage import write_serving
 
@@ -123,7 +123,7 @@ def test_a_refusal_is_said_in_vertexs_words(server):
 
 def test_a_model_is_served_from_a_bucket_alone(server, model, evaluation, tmp_path):
     with pytest.raises(UserError, match=r"--output .* can serve a model from .*gs://"):
-        stage.check_destinations([MODEL], str(tmp_path))
+        checks.check_destinations([MODEL], str(tmp_path))
     assert server.requests == []
 
 

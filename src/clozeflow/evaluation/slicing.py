@@ -1,7 +1,4 @@
-"""Slices: the questions in groups, so that one sees where a model is good and where not.
-
-Rows hold several documents, and shards do not say which: there is no slice by source.
-"""
+"""Slices: the questions in groups, so that one sees where a model is good and where not."""
 
 from __future__ import annotations
 
@@ -15,12 +12,14 @@ import numpy.typing as npt
 from clozeflow.evaluation.guesses import Guesses
 from clozeflow.evaluation.pieces import Pieces
 from clozeflow.evaluation.questions import Questions
+from clozeflow.evaluation.sources import SourceGroups
 
 Groups = npt.NDArray[np.int64]
 
 FREQUENCY_BOUNDS = (10.0, 100.0, 1000.0, 10000.0)
 """Occurrences in a million training tokens."""
 NUM_PARTS = 4
+BY_SOURCE = "source"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,11 +33,22 @@ class Slicing:
 
 
 def slicings(
-    pieces: Pieces, guesses: Guesses, *, seq_len: int, mask_token_id: int
+    pieces: Pieces,
+    guesses: Guesses,
+    sources: SourceGroups | None,
+    *,
+    seq_len: int,
+    mask_token_id: int,
 ) -> tuple[Slicing, ...]:
-    """Every way that the report divides by."""
+    """Every way that the report divides by; by source where the shards tell it."""
     frequency_group = _frequency_groups(guesses)
+    by_source = (
+        [Slicing(name=BY_SOURCE, groups=sources.names, group_of=sources.group_of)]
+        if sources
+        else []
+    )
     return (
+        *by_source,
         Slicing(
             name="shown in the place of the token",
             groups=("the mask", "another token", "the token itself"),

@@ -10,7 +10,7 @@ from typing import Any
 from clozeflow import stages, storage
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
-from clozeflow.evaluation.checks import check_inputs, check_rows_fit
+from clozeflow.evaluation.checks import check_rows_fit
 from clozeflow.evaluation.config import EvaluateConfig
 from clozeflow.evaluation.figures import DIGITS, Tally
 from clozeflow.evaluation.gate import Verdict, judge, parse_requirements
@@ -23,6 +23,7 @@ from clozeflow.evaluation.predict import FillMask
 from clozeflow.evaluation.prompts import Prompt, prompts_from_shards
 from clozeflow.evaluation.scoring import ask
 from clozeflow.evaluation.slicing import slicings
+from clozeflow.evaluation.sources import SourceGroups
 from clozeflow.stages import CLASSIFICATION, REPORT, SHORT_REPORT
 
 RESULTS = "evaluation.json"
@@ -32,11 +33,9 @@ def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> 
     """Evaluates a model on one split of some shards, beside a baseline model if one is given.
 
     Raises:
-        UserError: The inputs do not go together (see `checks`), a folder is no model, or a model's
-            numbers are not finite.
+        UserError: The shards' rows do not fit a model, a folder is no model, or a model's numbers
+            are not finite.
     """
-    requirements = parse_requirements(config.require)
-    check_inputs(inputs, requirements, split=config.split)
     shards = inputs["shards"]
     model = _open(inputs["model"], shards)
     guesses = count_guesses(
@@ -44,7 +43,7 @@ def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> 
     )
     tally = examine(model, shards, config, guesses)
     comparison = _compare(tally, inputs.get("baseline"), shards, config, guesses)
-    verdict = judge(requirements, tally.figures, comparison.get("figures"))
+    verdict = judge(parse_requirements(config.require), tally.figures, comparison.get("figures"))
     results = {
         **_description(config, inputs, guesses, model),
         **_findings(tally),
@@ -65,8 +64,13 @@ def examine(
     model: MaskedLanguageModel, shards: Artifact, config: EvaluateConfig, guesses: Guesses
 ) -> Tally:
     """Asks a model every question."""
-    seq_len = int(shards.manifest.properties["seq_len"])
-    slices = slicings(model.pieces, guesses, seq_len=seq_len, mask_token_id=model.mask_token_id)
+    slices = slicings(
+        model.pieces,
+        guesses,
+        SourceGroups.open(shards, config.split),
+        seq_len=int(shards.manifest.properties["seq_len"]),
+        mask_token_id=model.mask_token_id,
+    )
     tally = Tally(model.pieces, guesses, slices, mask_token_id=model.mask_token_id)
     for questions, answers in ask(model, shards, config):
         tally.add(questions, answers)

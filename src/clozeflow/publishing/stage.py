@@ -10,7 +10,6 @@ from typing import Any
 
 from clozeflow import storage
 from clozeflow.artifacts import MANIFEST, Artifact
-from clozeflow.errors import UserError
 from clozeflow.publishing import folder as folders
 from clozeflow.publishing import hub, vertex
 from clozeflow.publishing.bundle import File, make_bundle
@@ -37,13 +36,10 @@ def run(config: PublishConfig, inputs: Mapping[str, Artifact], output: str) -> O
     The model's own folder is only read.
 
     Raises:
-        UserError: The model is not blessed, a destination is not possible, or does not hold what
-            was sent.
+        UserError: A destination is not possible, or does not hold what was sent.
     """
     model, evaluation = inputs["model"], inputs["evaluation"]
     destinations = parse_destinations(config.publish_to)
-    check_blessed(evaluation, config)
-    check_destinations(destinations, output)
     clients = [_client(one, config) for one in destinations]
     with storage.local_folder(model.uri) as local:
         card = make_card(config, model, evaluation, name=_model_name(destinations))
@@ -73,40 +69,6 @@ class Bundle:
     def fingerprint(self) -> str:
         """The model's."""
         return self.model.manifest.fingerprint
-
-
-def check_blessed(evaluation: Artifact, config: PublishConfig) -> None:
-    """Refuses a model that its evaluation did not bless, unless it is to be forced.
-
-    Raises:
-        UserError: With the evaluation's reasons.
-    """
-    if evaluation.manifest.parameters.get("blessed") is True or config.force:
-        return
-    raise UserError(
-        f"--evaluation {evaluation.uri}",
-        "does not bless the model",
-        got=evaluation.manifest.properties.get("verdict", "no verdict"),
-        fix="Train a better one, evaluate it with other --require, or add --force.",
-    )
-
-
-def check_destinations(destinations: list[Destination], output: str) -> None:
-    """What can be told without asking anybody."""
-    if not destinations:
-        raise UserError(
-            "--publish-to",
-            "names no destination",
-            fix="Give hf:OWNER/NAME, vertex:PROJECT/LOCATION/MODEL, a folder or gs://….",
-        )
-    wants_bucket = [d for d in destinations if isinstance(d, RegistryModel)]
-    if wants_bucket and not output.startswith("gs://"):
-        raise UserError(
-            f"--output {output}",
-            f"is no place that {wants_bucket[0]} can serve a model from",
-            expected="gs://…",
-            fix="Give an --output in a bucket: the SavedModel is put there.",
-        )
 
 
 def _client(destination: Destination, config: PublishConfig) -> Any:

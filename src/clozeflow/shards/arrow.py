@@ -5,6 +5,8 @@ Those import pandas where it is installed, which takes each process 0.4 s.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
@@ -23,9 +25,21 @@ def indices(values: np.ndarray) -> pa.Int64Array:
 
 def text(value: str) -> pa.StringScalar:
     """A string, for functions of strings."""
-    octets = value.encode()
-    ends = np.array([0, len(octets)], np.int32)
-    return pa.StringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(octets))[0]
+    return strings([value])[0]
+
+
+def strings(values: Sequence[str]) -> pa.StringArray:
+    """An array of strings."""
+    octets = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, octets)], dtype=np.int32)
+    data = pa.py_buffer(b"".join(octets))
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), data)
+
+
+def int32s(values: np.ndarray) -> pa.Int32Array:
+    """An int32 array."""
+    data = pa.py_buffer(np.ascontiguousarray(values, np.int32))
+    return pa.Int32Array.from_buffers(pa.int32(), len(values), [None, data])
 
 
 def numbers(values: pa.Int32Array) -> np.ndarray:

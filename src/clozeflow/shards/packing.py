@@ -31,6 +31,8 @@ class Rows:
     """int32 [N, T]."""
     num_padding: np.ndarray
     """int32 [N]: how many places at the row's end are padding."""
+    starts: np.ndarray
+    """int64 [N]: where in the stream that they were cut from the rows begin."""
 
     def __len__(self) -> int:
         return len(self.input_ids)
@@ -48,16 +50,29 @@ class Rows:
 
     def take(self, order: np.ndarray | slice) -> Rows:
         """The rows at these indices."""
-        return Rows(input_ids=self.input_ids[order], num_padding=self.num_padding[order])
+        return Rows(
+            input_ids=self.input_ids[order],
+            num_padding=self.num_padding[order],
+            starts=self.starts[order],
+        )
+
+    def behind(self, num_ids: int) -> Rows:
+        """The same rows, of a stream that so many ids were put before."""
+        return dataclasses.replace(self, starts=self.starts + num_ids)
 
 
 def concatenate(parts: list[Rows], seq_len: int) -> Rows:
     """Rows of rows; none give an empty one."""
-    empty = Rows(input_ids=np.empty((0, seq_len), np.int32), num_padding=np.empty(0, np.int32))
+    empty = Rows(
+        input_ids=np.empty((0, seq_len), np.int32),
+        num_padding=np.empty(0, np.int32),
+        starts=np.empty(0, np.int64),
+    )
     parts = [empty, *parts]
     return Rows(
         input_ids=np.concatenate([part.input_ids for part in parts]),
         num_padding=np.concatenate([part.num_padding for part in parts]),
+        starts=np.concatenate([part.starts for part in parts]),
     )
 
 
@@ -65,8 +80,15 @@ def concatenate(parts: list[Rows], seq_len: int) -> Rows:
 class DocumentPacker:
     """`Packing.DOCUMENTS`; see the module."""
 
+    num_put_around = 1
+    """Ids that a row has before those of the stream, and places that it leaves behind them."""
+
     seq_len: int
     ids: SpecialIds
+
+    def lengths_in_stream(self, lengths: np.ndarray) -> np.ndarray:
+        """How many ids of the stream documents of these numbers of tokens are."""
+        return lengths + (lengths > 0)
 
     def join(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """The stream of these documents; one without tokens leaves no trace."""
@@ -99,15 +121,21 @@ class DocumentPacker:
             rows[:, 1:-1] = windows[starts]
         ends_early = rows[:, -2] == self.ids.eos
         rows[:, -1] = np.where(ends_early, self.ids.pad, self.ids.eos)
-        return Rows(input_ids=rows, num_padding=ends_early.astype(np.int32))
+        return Rows(input_ids=rows, num_padding=ends_early.astype(np.int32), starts=starts)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StreamPacker:
     """`Packing.STREAM`: each document within `<s>` and `</s>`, rows cut anywhere."""
 
+    num_put_around = 0
+
     seq_len: int
     ids: SpecialIds
+
+    def lengths_in_stream(self, lengths: np.ndarray) -> np.ndarray:
+        """How many ids of the stream documents of these numbers of tokens are."""
+        return lengths + 2 * (lengths > 0)
 
     def join(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """The stream of these documents; one without tokens leaves no trace."""
@@ -118,7 +146,8 @@ class StreamPacker:
         num_rows = len(stream) // self.seq_len
         rows = stream[: num_rows * self.seq_len].reshape(num_rows, self.seq_len)
         no_padding = np.zeros(num_rows, np.int32)
-        return Rows(input_ids=rows, num_padding=no_padding), stream[rows.size :]
+        starts = np.arange(num_rows, dtype=np.int64) * self.seq_len
+        return Rows(input_ids=rows, num_padding=no_padding, starts=starts), stream[rows.size :]
 
     def pad(self, rest: np.ndarray) -> Rows:
         """A padded row of what `cut` left over; no row if that is nothing."""
@@ -158,4 +187,5 @@ def _padded(tokens: np.ndarray, seq_len: int, pad_id: int) -> Rows:
     rows = np.full((1 if len(tokens) else 0, seq_len), pad_id, np.int32)
     rows[:, : len(tokens)] = tokens
     num_padding = np.full(len(rows), seq_len - len(tokens), np.int32)
-    return Rows(input_ids=rows, num_padding=num_padding)
+    starts = np.zeros(len(rows), np.int64)
+    return Rows(input_ids=rows, num_padding=num_padding, starts=starts)

@@ -11,7 +11,7 @@ from clozeflow import engine, stages, storage
 from clozeflow.artifacts import Artifact, FileEntry, InputRef, Split
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import adopt, encoding, packing, page, units, writing
+from clozeflow.shards import adopt, arrow, encoding, packing, page, provenance, units, writing
 from clozeflow.shards.config import ShardConfig
 from clozeflow.shards.statistics import Statistics
 from clozeflow.shards.units import Unit
@@ -120,16 +120,29 @@ def _finish_split(
     """Packs what the units left over, and gives every shard its number and place."""
     packer = packing.packer(config.packing, seq_len=config.seq_len, ids=special_ids)
     rests = [np.array(result["rest"], np.int32) for result in results]
-    rows, rest = packer.cut(np.concatenate([np.empty(0, np.int32), *rests]))
-    rows = packing.concatenate([rows, packer.pad(rest)], config.seq_len)
-    written = [file for result in results for file in result["files"]]
-    written += writing.write_shards(
+    ids = np.concatenate([np.empty(0, np.int32), *rests])
+    rows, rest = packer.cut(ids)
+    padded = packer.pad(rest).behind(len(ids) - len(rest))
+    rows = packing.concatenate([rows, padded], config.seq_len)
+    files = writing.write_shards(
         rows,
         storage.join(_aside(output, split), "rest"),
         examples_per_shard=config.examples_per_shard,
         compression=config.compression,
     )
+    if provenance.is_kept(split):
+        provenance.write_beside(files, rows, _rest_stream(results), packer)
+    written = [*(file for result in results for file in result["files"]), *files]
     return Split(files=tuple(_place(config, split, written, output)))
+
+
+def _rest_stream(results: Sequence[Result]) -> provenance.Stream:
+    """Where what the units left over comes from."""
+    stream = provenance.Stream()
+    for result in results:
+        names, lengths = zip(*result["rest_sources"], strict=True) if result["rest"] else ((), ())
+        stream.add(arrow.strings(names), np.array(lengths, np.int64))
+    return stream
 
 
 def _place(
@@ -139,11 +152,17 @@ def _place(
     suffix = writing.SUFFIXES[config.compression]
     for index, file in enumerate(written):
         path = f"{split}/shard-{index:05d}-{file['counts']['num_examples']}{suffix}"
-        if storage.is_file(file["location"]):
-            storage.move_file(file["location"], storage.join(output, path))
+        _move(file["location"], storage.join(output, path))
+        if "sources" in file:
+            _move(file["sources"], storage.join(output, provenance.path_of(path)))
         yield FileEntry(
             path=path, num_bytes=file["num_bytes"], sha256=file["sha256"], counts=file["counts"]
         )
+
+
+def _move(location: str, target: str) -> None:
+    if storage.is_file(location):
+        storage.move_file(location, target)
 
 
 def _aside(output: str, split: str) -> str:

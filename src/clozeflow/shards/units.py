@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from clozeflow import storage
 from clozeflow.corpus import reader
 from clozeflow.errors import UserError
-from clozeflow.shards import arrow, encoding, packing
+from clozeflow.shards import arrow, encoding, packing, provenance
 from clozeflow.shards.config import ShardConfig
 from clozeflow.shards.encoding import Encoder
 from clozeflow.shards.order import permutation
@@ -54,19 +54,21 @@ def write_unit(unit: Unit) -> dict[str, Any]:
     """Encodes, packs, shuffles and writes a part.
 
     Returns:
-        `files`: what `write_shards` says of them; `rest`: the ids that fill no row;
-        `statistics`: what `Statistics.to_dict` gives; `method` and `vocab_size`: the encoder's. All
-        JSON-serialisable.
+        `files`: what `write_shards` says of them; `rest`: the ids that fill no row; `rest_sources`:
+        where these come from, if that is kept (see `provenance`); `statistics`: what
+        `Statistics.to_dict` gives; `method` and `vocab_size`: the encoder's. All JSON-serialisable.
     """
     encoder = encoding.encoder(unit.tokenizer)
     packer = packing.packer(unit.config.packing, seq_len=unit.config.seq_len, ids=unit.special_ids)
     statistics, packed = Statistics(), []
-    rest = np.empty(0, np.int32)
+    rest, stream = np.empty(0, np.int32), provenance.Stream()
     for number, documents in enumerate(_documents(unit.part)):
         ids, lengths = _encode(unit, encoder, documents["text"], number, statistics)
         statistics.count(documents["source"], lengths)
+        num_before = stream.num_ids - len(rest)
+        stream.add(documents["source"], packer.lengths_in_stream(lengths))
         rows, rest = packer.cut(np.concatenate([rest, packer.join(ids, lengths)]))
-        packed.append(rows)
+        packed.append(rows.behind(num_before))
     rows = packing.concatenate(packed, unit.config.seq_len)
     del packed
     rows = rows.take(permutation(len(rows), unit.config.seed, unit.split, unit.index))
@@ -76,9 +78,12 @@ def write_unit(unit: Unit) -> dict[str, Any]:
         examples_per_shard=unit.config.examples_per_shard,
         compression=unit.config.compression,
     )
+    if provenance.is_kept(unit.split):
+        provenance.write_beside(files, rows, stream, packer)
     return {
         "files": files,
         "rest": rest.tolist(),
+        "rest_sources": stream.tail(len(rest)),
         "statistics": statistics.to_dict(),
         "method": encoder.method,
         "vocab_size": encoder.vocab_size,
