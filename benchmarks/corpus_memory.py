@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import io
 import lzma
 import os
@@ -20,7 +21,7 @@ import string
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
@@ -63,19 +64,26 @@ def _measure(text: Path, size_mb: int, work: Path, flags: list[str]) -> tuple[fl
     return seconds / size_mb, peak
 
 
-def changed_repeats(text: Path, num_bytes: int) -> Iterator[bytes]:
-    """Lines of the text, again and again, the letters exchanged by another permutation each."""
+def exchange_letters(data: bytes, repeat: int) -> bytes:
+    """The letters exchanged by a permutation of the repeat's own."""
+    return data.translate(_exchange(repeat))
+
+
+def changed_repeats(
+    text: Path, num_bytes: int, change: Callable[[bytes, int], bytes] = exchange_letters
+) -> Iterator[bytes]:
+    """Lines of the text, again and again, changed in another way each time."""
     repeat = 0
     while num_bytes > 0:
-        table = _exchange(repeat)
         with _open(text) as file:
             while num_bytes > 0 and (lines := file.readlines(min(num_bytes, MB))):
-                data = b"".join(lines).translate(table)
+                data = change(b"".join(lines), repeat)
                 num_bytes -= len(data)
                 yield data
         repeat += 1
 
 
+@functools.cache
 def _exchange(repeat: int) -> bytes:
     letters = list(string.ascii_lowercase)
     if repeat:

@@ -28,7 +28,7 @@ class Rows:
     """Packed examples."""
 
     input_ids: np.ndarray
-    """int32 [N, T]."""
+    """int32 [N, T], or uint16 (see `narrowed`)."""
     num_padding: np.ndarray
     """int32 [N]: how many places at the row's end are padding."""
     starts: np.ndarray
@@ -60,11 +60,17 @@ class Rows:
         """The same rows, of a stream that so many ids were put before."""
         return dataclasses.replace(self, starts=self.starts + num_ids)
 
+    def narrowed(self, vocab_size: int) -> Rows:
+        """The same rows in half the memory, where the vocabulary allows it."""
+        if vocab_size > 1 << 16:
+            return self
+        return dataclasses.replace(self, input_ids=self.input_ids.astype(np.uint16))
+
 
 def concatenate(parts: list[Rows], seq_len: int) -> Rows:
     """Rows of rows; none give an empty one."""
     empty = Rows(
-        input_ids=np.empty((0, seq_len), np.int32),
+        input_ids=np.empty((0, seq_len), np.uint16),
         num_padding=np.empty(0, np.int32),
         starts=np.empty(0, np.int64),
     )

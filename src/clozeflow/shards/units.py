@@ -68,7 +68,7 @@ def write_unit(unit: Unit) -> dict[str, Any]:
         num_before = stream.num_ids - len(rest)
         stream.add(documents["source"], packer.lengths_in_stream(lengths))
         rows, rest = packer.cut(np.concatenate([rest, packer.join(ids, lengths)]))
-        packed.append(rows.behind(num_before))
+        packed.append(rows.behind(num_before).narrowed(encoder.vocab_size))
     rows = packing.concatenate(packed, unit.config.seq_len)
     del packed
     rows = rows.take(permutation(len(rows), unit.config.seed, unit.split, unit.index))
