@@ -169,13 +169,13 @@ def test_a_damaged_model_is_not_published(hub, model, evaluation, tmp_path):
 
 
 def test_a_hub_that_cannot_be_reached_is_said(model, evaluation, tmp_path, monkeypatch):
+    from clozeflow import hub_client
     from clozeflow.errors import UserError
-    from clozeflow.publishing import hub as publishing_hub
 
     def work():
         raise ConnectionError("no route to hf_secret")
 
-    monkeypatch.setattr(publishing_hub, "FIRST_WAIT_SECONDS", 0.001)
+    monkeypatch.setattr(hub_client, "FIRST_WAIT_SECONDS", 0.001)
     with pytest.raises(UserError, match=r"did not make it.*ConnectionError") as caught:
-        publishing_hub._retried(work, "make it")
+        hub_client.retried(work, "make it")
     assert "hf_secret" not in str(caught.value)

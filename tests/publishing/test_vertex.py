@@ -11,9 +11,9 @@ import requests
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
-from clozeflow import storage
+from clozeflow import credentials, storage
 from clozeflow.errors import UserError
-from clozeflow.publishing import checks, credentials, stage, vertex
+from clozeflow.publishing import checks, stage, vertex
 from clozeflow.publishing.destinations import RegistryModel
 from clozeflow.publishing.stage import write_serving
 

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import re
 from collections.abc import Mapping
 from typing import ClassVar
 
 from clozeflow.artifacts import Artifact
 from clozeflow.config import StageConfig
+from clozeflow.hub_client import Visibility
 from clozeflow.publishing.checks import check_blessed, check_destinations
 from clozeflow.publishing.destinations import parse_destinations
 
 SECRET_SHAPE = re.compile(r"projects/[^/]+/secrets/[^/]+/versions/[^/]+")
-
-
-class Visibility(enum.StrEnum):
-    """Who sees a Hub repository."""
-
-    PRIVATE = "private"
-    PUBLIC = "public"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

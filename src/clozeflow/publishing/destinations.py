@@ -8,8 +8,9 @@ from typing import Self
 
 from clozeflow import storage
 from clozeflow.errors import UserError
+from clozeflow.hub_client import HUB_SCHEME
 
-HUB_SCHEME, VERTEX_SCHEME = "hf:", "vertex:"
+VERTEX_SCHEME = "vertex:"
 _FLAG = "--publish-to"
 _HUB_SHAPE = re.compile(r"hf:(?P<repository>[\w.-]+/[\w.-]+)/?")
 _VERTEX_SHAPE = re.compile(

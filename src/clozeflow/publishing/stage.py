@@ -10,12 +10,13 @@ from typing import Any
 
 from clozeflow import storage
 from clozeflow.artifacts import MANIFEST, Artifact
+from clozeflow.credentials import google_session, hub_token
+from clozeflow.hub_client import open_hub
 from clozeflow.publishing import folder as folders
 from clozeflow.publishing import hub, vertex
 from clozeflow.publishing.bundle import File, make_bundle
 from clozeflow.publishing.card import make_card
 from clozeflow.publishing.config import PublishConfig
-from clozeflow.publishing.credentials import google_session, hub_token
 from clozeflow.publishing.destinations import (
     Destination,
     Folder,
@@ -75,7 +76,8 @@ def _client(destination: Destination, config: PublishConfig) -> Any:
     """What speaks to the destination: it is asked before any file is read; none for a folder."""
     match destination:
         case HubRepository():
-            return hub.open_hub(destination, hub_token(config.token_secret), config.visibility)
+            token = hub_token(config.token_secret)
+            return open_hub(destination.repository, token, config.visibility)
         case RegistryModel():
             return vertex.Registry(google_session(), destination.location)
         case Folder():

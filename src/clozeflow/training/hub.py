@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clozeflow.publishing.config import Visibility
-from clozeflow.publishing.credentials import hub_token
-from clozeflow.publishing.destinations import HUB_SCHEME, HubRepository, parse_destinations
-from clozeflow.publishing.hub import make_repository, open_hub
+from clozeflow.credentials import hub_token
+from clozeflow.hub_client import HUB_SCHEME, Visibility, make_repository, open_hub
+from clozeflow.publishing.destinations import parse_destinations
 from clozeflow.training import export
 from clozeflow.training.weights import pytorch_weights
 
@@ -100,8 +99,7 @@ class HubPush:
 
 def _checked_api(repo: str) -> HfApi:
     """The Hub's client, its token and the repository checked, and the repository made."""
-    (repository,) = parse_destinations(HUB_SCHEME + repo)
-    assert isinstance(repository, HubRepository), repository
-    api = open_hub(repository, hub_token(""), Visibility.PRIVATE)
-    make_repository(api, repository, Visibility.PRIVATE)
+    parse_destinations(HUB_SCHEME + repo)  # refuses what is no OWNER/NAME
+    api = open_hub(repo, hub_token(""), Visibility.PRIVATE)
+    make_repository(api, repo, Visibility.PRIVATE)
     return api
