@@ -24,20 +24,25 @@ PROMPTS = ("The <mask> of the United States.", "We <mask> the <mask>")
 
 
 def spoken(num_documents: int) -> list[str]:
-    """Documents of 3 beginnings of real sentences each, some said more often than others."""
-    sentences = [" ".join(text.split()[:6]) for text in shard_fixtures.documents()]
-    sentences = list(dict.fromkeys(sentences))[:50]
+    """Documents of one word of speeches each, said again and again, with now and then another.
+
+    The words have one piece or several: most of what is masked can be told from the context, and
+    not all of it.
+    """
+    words = dict.fromkeys(word for text in shard_fixtures.documents() for word in text.split())
     generator = np.random.default_rng(0)
-    weights = 1 / np.arange(1, len(sentences) + 1)
-    chosen = generator.choice(len(sentences), (num_documents, 3), p=weights / weights.sum())
-    return [". ".join(sentences[i] for i in row) for row in chosen]
+    frequency = 1 / np.arange(1, 41) / (1 / np.arange(1, 41)).sum()
+    own = generator.choice(list(words)[:40], size=num_documents, p=frequency)
+    others = generator.choice(list(words)[:40], size=(num_documents, 40), p=frequency)
+    is_other = generator.random(others.shape) < 0.05
+    return [" ".join(row) for row in np.where(is_other, others, own[:, None])]
 
 
 @pytest.fixture(scope="module")
 def shards(tokenizer, tmp_path_factory):
-    """Of texts that say few things, in ever another order: quickly learned, and not all of it."""
+    """Of texts that are quickly learned, and not all of them; held-out ones from two parts."""
     folder = tmp_path_factory.mktemp("language")
-    texts = spoken(600)
+    texts = spoken(400)
     corpus = shard_fixtures.write_corpus(
         folder / "corpus", train=[texts[40:]], validation=[texts[:30], texts[30:40]]
     )
@@ -51,7 +56,7 @@ def learned(shards, tokenizer, tmp_path_factory):
     output = str(tmp_path_factory.mktemp("learned") / "model")
     stage = STAGES["train"]
     settings = stage.config(
-        num_train_steps=150, global_batch_size=32, peak_learning_rate=3e-3, dropout_rate=0.0
+        num_train_steps=150, global_batch_size=32, peak_learning_rate=5e-3, dropout_rate=0.0
     )
     inputs = {"shards": shards.uri, "tokenizer": tokenizer.uri}
     run_stage(stage, settings, inputs=inputs, output=output)
@@ -143,8 +148,8 @@ def test_all_that_is_promised_is_there(expected):
 def test_the_model_has_learned(expected):
     """Else most of what is compared would be what any model says."""
     figures = expected["figures"]
-    assert figures["loss"] < figures["unigram_loss"]
-    assert figures["accuracy_ratio"] > 1.2
+    assert figures["loss"] < 0.8 * figures["unigram_loss"]
+    assert figures["accuracy_ratio"] > 2
     assert len(expected["calibration"]) >= 5
 
 
