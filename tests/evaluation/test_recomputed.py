@@ -39,7 +39,7 @@ def spoken(num_documents: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def shards(tokenizer, tmp_path_factory):
+def language(tokenizer, tmp_path_factory):
     """Of texts that are quickly learned, and not all of them; held-out ones from two parts."""
     folder = tmp_path_factory.mktemp("language")
     texts = spoken(400)
@@ -52,24 +52,24 @@ def shards(tokenizer, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def learned(shards, tokenizer, tmp_path_factory):
+def learned(language, tokenizer, tmp_path_factory):
     output = str(tmp_path_factory.mktemp("learned") / "model")
     stage = STAGES["train"]
     settings = stage.config(
         num_train_steps=150, global_batch_size=32, peak_learning_rate=5e-3, dropout_rate=0.0
     )
-    inputs = {"shards": shards.uri, "tokenizer": tokenizer.uri}
+    inputs = {"shards": language.uri, "tokenizer": tokenizer.uri}
     run_stage(stage, settings, inputs=inputs, output=output)
     return open_artifact(output, ArtifactType.MASKED_LM, name="model")
 
 
 @pytest.fixture(scope="module")
-def folder(learned, model, shards, tmp_path_factory):
+def folder(learned, model, language, tmp_path_factory):
     output = tmp_path_factory.mktemp("evaluated") / "evaluation"
     fixtures.evaluate(
         output,
         model=learned,
-        shards=shards,
+        shards=language,
         baseline=model.uri,
         require=REQUIRED,
         prompts=PROMPTS,
@@ -79,21 +79,21 @@ def folder(learned, model, shards, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def asked(learned, shards):
-    return recomputed.Asked(model=open_model(learned.uri), shards=shards)
+def asked(learned, language):
+    return recomputed.Asked(model=open_model(learned.uri), shards=language)
 
 
 @pytest.fixture(scope="module")
-def expected(asked, learned, opened, model, shards):
+def expected(asked, learned, opened, model, language):
     """The whole of `evaluation.json`."""
-    baseline = recomputed.Asked(model=opened, shards=shards)
+    baseline = recomputed.Asked(model=opened, shards=language)
     found = recomputed.evaluation(asked, baseline)
     own, theirs = found["figures"], found["baseline"]["figures"]
     found["baseline"]["fingerprint"] = model.manifest.fingerprint
     return {
         **SETTINGS,
         "model": learned.manifest.fingerprint,
-        "shards": shards.manifest.fingerprint,
+        "shards": language.manifest.fingerprint,
         "guesses_counted_on": "train",
         **found,
         "prompts": [
@@ -123,6 +123,29 @@ def assert_same(found, wanted):
 
 def test_every_number_is_told_again(folder, expected):
     assert_same(recomputed.read(folder, "evaluation.json"), expected)
+
+
+def test_every_number_of_a_model_that_learned_nothing_is_told_again(
+    evaluation, model, shards, opened
+):
+    """With the settings that nobody changes: no baseline, no thresholds, prompts from the split."""
+    asked, found = recomputed.Asked(model=opened, shards=shards), fixtures.results_of(evaluation)
+    prompts = [
+        {**prompt, "answers": recomputed.answers(asked, prompt["text"])}
+        for prompt in found["prompts"]
+    ]
+    assert len(prompts) == 8
+    wanted = {
+        **SETTINGS,
+        "model": model.manifest.fingerprint,
+        "shards": shards.manifest.fingerprint,
+        "guesses_counted_on": "train",
+        **recomputed.evaluation(asked),
+        "prompts": prompts,
+        "blessed": False,
+        "reasons": ["no threshold was set (--require)"],
+    }
+    assert_same(found, wanted)
 
 
 def test_the_confidence_curve_is_told_again(folder, asked):
