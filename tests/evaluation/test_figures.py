@@ -3,7 +3,6 @@
 That each figure is what it says is in test_recomputed.py.
 """
 
-
 import numpy as np
 import pytest
 

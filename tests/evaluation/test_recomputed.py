@@ -20,6 +20,7 @@ from tests.shards import fixtures as shard_fixtures
 
 SETTINGS = {"split": "validation", "masking_rate": 0.15, "shown": "training", "seed": 0}
 REQUIRED = ("loss<=baseline", "masked_accuracy>=0.05", "accuracy_ratio>1")
+WITHOUT_INTERVAL = {"calibration_error", "pseudo_bits_per_byte"}
 PROMPTS = ("The <mask> of the United States.", "We <mask> the <mask>")
 
 
@@ -130,18 +131,18 @@ def test_every_number_of_a_model_that_learned_nothing_is_told_again(
 ):
     """With the settings that nobody changes: no baseline, no thresholds, prompts from the split."""
     asked, found = recomputed.Asked(model=opened, shards=shards), fixtures.results_of(evaluation)
-    prompts = [
-        {**prompt, "answers": recomputed.answers(asked, prompt["text"])}
-        for prompt in found["prompts"]
-    ]
-    assert len(prompts) == 8
+    fitting = [p for p in found["prompts"] if recomputed.num_tokens(asked, p["text"]) <= 32]
+    for prompt in fitting:
+        prompt["answers"], answers = recomputed.answers(asked, prompt["text"]), prompt["answers"]
+        assert_same(answers, prompt["answers"])
+    assert len(fitting) >= 5  # the others are answered from a window: see test_predict.py
     wanted = {
         **SETTINGS,
         "model": model.manifest.fingerprint,
         "shards": shards.manifest.fingerprint,
         "guesses_counted_on": "train",
         **recomputed.evaluation(asked),
-        "prompts": prompts,
+        "prompts": found["prompts"],
         "blessed": False,
         "reasons": ["no threshold was set (--require)"],
     }
@@ -162,7 +163,7 @@ def test_a_figure_that_is_not_told_again_would_be_noticed(folder, expected):
 
 def test_all_that_is_promised_is_there(expected):
     assert set(expected["figures"]) == set(FIGURES)
-    assert set(expected["intervals"]) == set(FIGURES) - {"calibration_error"}
+    assert set(expected["intervals"]) == set(FIGURES) - WITHOUT_INTERVAL
     names = [slicing["name"].split(" ")[0] for slicing in expected["slices"]]
     assert names == ["source", "shown", "token", "word", "bytes", "position", "length"]
     assert [group["group"] for group in expected["slices"][0]["groups"]] == ["even", "odd"]
