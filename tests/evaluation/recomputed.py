@@ -82,6 +82,8 @@ class Asked:
         return self.model.tokenizer.convert_ids_to_tokens(range(len(self.model.tokenizer)))
 
     def word(self, token: int) -> str:
+        if token >= len(self.pieces):
+            return ""  # the vocabulary is rounded up for the hardware
         return self.pieces[token].replace("▁", " ").strip() or self.pieces[token]
 
 
@@ -364,13 +366,14 @@ def num_tokens(asked: Asked, text: str) -> int:
 
 
 def answers(asked: Asked, text: str, top_k: int = 5) -> list[dict]:
-    """The likeliest tokens for each mask of a text."""
-    ids = np.array(asked.model.tokenizer(text)["input_ids"], np.int32)
+    """The likeliest tokens that there are for each mask of a text."""
+    spelled = text.replace("[MASK]", "<mask>")
+    ids = np.array(asked.model.tokenizer(spelled)["input_ids"], np.int32)
     probabilities = softmax(asked.raw_logits(ids[None])[0])
     return [
         {"mask": mask, "token": asked.word(token), "probability": probabilities[place, token]}
         for mask, place in enumerate(np.flatnonzero(ids == 4))
-        for token in np.argsort(-probabilities[place], kind="stable")[:top_k]
+        for token in np.argsort(-probabilities[place, : len(asked.pieces)], kind="stable")[:top_k]
     ]
 
 

@@ -21,7 +21,7 @@ from tests.shards import fixtures as shard_fixtures
 SETTINGS = {"split": "validation", "masking_rate": 0.15, "shown": "training", "seed": 0}
 REQUIRED = ("loss<=baseline", "masked_accuracy>=0.05", "accuracy_ratio>1")
 WITHOUT_INTERVAL = {"calibration_error", "pseudo_bits_per_byte"}
-PROMPTS = ("The <mask> of the United States.", "We <mask> the <mask>")
+PROMPTS = ("The <mask> of the United States.", "We [MASK] the <mask>")
 
 
 def spoken(num_documents: int) -> list[str]:
