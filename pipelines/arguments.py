@@ -207,6 +207,11 @@ def bucket_of(pipeline_root: str) -> str:
     match = re.fullmatch(r"gs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/.*)?", pipeline_root)
     if not match:
         raise UserError(
-            "--pipeline-root", "is no folder of a bucket", got=pipeline_root, fix="Give gs://…/…."
+            "--pipeline-root",
+            "is no folder of a bucket",
+            got=pipeline_root,
+            expected="gs://BUCKET/FOLDER; a bucket's name has 3 characters or more: small letters, "
+            "digits, dots, dashes and underlines",
+            fix="Give the folder of a bucket.",
         )
     return match[1]

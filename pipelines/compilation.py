@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clozeflow.config import flag
 from clozeflow.errors import UserError
 from clozeflow.slices import find_slice
 from components import images as default_images
@@ -137,16 +138,16 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_job_option(group: argparse._ArgumentGroup, field: dataclasses.Field) -> None:
-    flag = "--" + field.name.replace("_", "-")
+    name = flag(field.name)
     if field.type is bool:
-        group.add_argument(flag, action="store_true")
+        group.add_argument(name, action="store_true")
     elif field.name == "labels":
-        group.add_argument(flag, action="extend", nargs="+", default=[], metavar="KEY=VALUE")
+        group.add_argument(name, action="extend", nargs="+", default=[], metavar="KEY=VALUE")
     elif isinstance(field.type, type) and issubclass(field.type, enum.Enum):
-        group.add_argument(flag, type=field.type, choices=tuple(field.type), default=field.default)
+        group.add_argument(name, type=field.type, choices=tuple(field.type), default=field.default)
     else:
         assert isinstance(field.type, type)
-        group.add_argument(flag, type=field.type, default=field.default)
+        group.add_argument(name, type=field.type, default=field.default)
 
 
 def chosen_variant(options: argparse.Namespace) -> Variant:
@@ -155,21 +156,50 @@ def chosen_variant(options: argparse.Namespace) -> Variant:
     Raises:
         UserError: The slice does not exist, cannot be used, or is missing.
     """
+    check_options(options)
+    return HERE if options.target is Target.ANY else _tpu_variant(options)
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Refuses what does not go with the target, or is missing for it.
+
+    Raises:
+        UserError: It names the first such option.
+    """
+    if options.target is not Target.VERTEX:
+        for name, default in _vertex_options().items():
+            if getattr(options, name) != default:
+                raise UserError(
+                    flag(name),
+                    f"says something of a job of Vertex AI, and the target is {options.target}",
+                    fix=f"Leave it out, or compile with --target {Target.VERTEX}.",
+                )
     if options.target is Target.ANY:
         if options.tpu:
             raise UserError("--tpu", "needs a target", fix="Add --target vertex.")
-        return HERE
-    if not options.tpu:
+    elif not options.tpu:
         raise UserError(
             "--tpu",
             f"is missing: training on {options.target} needs a slice",
             fix="Add for example --tpu v5e-4.",
         )
-    return _tpu_variant(options)
+    else:
+        find_slice(options.tpu)
+
+
+def _vertex_options() -> dict[str, object]:
+    """The options that only a job of Vertex AI can follow, each with what it is when not given."""
+    from pipelines.tpu import JobOptions
+
+    fields = dataclasses.fields(JobOptions)
+    return {
+        "notify": [],
+        **{field.name: [] if field.name == "labels" else field.default for field in fields},
+    }
 
 
 def _tpu_variant(options: argparse.Namespace) -> Variant:
-    tpu = find_slice(options.tpu)  # before what follows, which takes seconds to import
+    tpu = find_slice(options.tpu)
     from pipelines.gke import gke_variant
     from pipelines.tpu import Unsupported, check_slice, vertex_variant
 

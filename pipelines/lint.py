@@ -245,10 +245,13 @@ def _mutable_images(spec: Spec) -> Iterator[Finding]:
         found |= {pool["container_spec"]["image_uri"]: name for pool in pools}
     for image, name in sorted(found.items()):
         # Google's launcher is named by its version in the component that the library makes.
-        if (
-            not re.search(r"@sha256:[0-9a-f]{64}$", image)
-            and "ml-pipeline/google-cloud" not in image
-        ):
+        if "@" in image and not re.search(r"@sha256:[0-9a-f]{64}$", image):
+            yield Finding(
+                where=f"component {name}, image {image}",
+                what="what stands behind @ is no digest",
+                cure="A digest is sha256: and 64 digits from 0 to 9 and a to f.",
+            )
+        elif "@" not in image and "ml-pipeline/google-cloud" not in image:
             yield Finding(
                 where=f"component {name}, image {image}",
                 what=_MUTABLE,

@@ -7,14 +7,12 @@ says late what is missing.
 import contextlib
 import dataclasses
 import datetime
-import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-import yaml
 from google.api_core import exceptions
 from google.auth import exceptions as auth_exceptions
 from google.auth.credentials import Credentials
@@ -25,8 +23,8 @@ from google.cloud.storage import Client as StorageClient
 
 from clozeflow import storage as files
 from clozeflow.errors import UserError
-from pipelines.arguments import bucket_of, check_arguments, parameter_definitions
-from pipelines.lint import lint, untagged
+from pipelines.arguments import bucket_of
+from pipelines.request import Request, check_cron, completed
 
 FINAL = {
     PipelineState.PIPELINE_STATE_SUCCEEDED,
@@ -57,52 +55,19 @@ class Place:
         )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is to be run: a compiled pipeline with its arguments, checked when it is made."""
-
-    text: str
-    """The compiled YAML."""
-    arguments: Mapping[str, Any]
-    pipeline_root: str
-    service_account: str = ""
-    network: str = ""
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """The pipeline's name."""
-        return self.spec["pipelineInfo"]["name"]
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """The compiled pipeline."""
-        return next(iter(yaml.safe_load_all(self.text)))
-
-
 def prepare(place: Place, request: Request) -> Request:
     """The request with every argument filled in, after all checks that send nothing.
 
     Raises:
         UserError: An argument, the bucket, an image or the compiled pipeline is not right.
     """
-    given = {"project": place.project, "location": place.location}
-    known = parameter_definitions(request.spec)
-    own = {name: value for name, value in given.items() if name in known}
-    values = check_arguments(request.spec, {**own, **request.arguments})
-    findings = lint(request.text)
-    tags = untagged(findings)
-    if tags:
-        raise UserError(
-            tags[0].where, tags[0].what, expected="NAME@sha256:…", fix="Give --images FILE."
-        )
-    if findings:
-        raise UserError(findings[0].where, findings[0].what, fix=findings[0].cure)
-    _check_bucket(place, request.pipeline_root)
-    return dataclasses.replace(request, arguments=values)
+    ready = completed(request, project=place.project, location=place.location)
+    check_bucket(place, request.pipeline_root)
+    return ready
 
 
-def _check_bucket(place: Place, pipeline_root: str) -> None:
+def check_bucket(place: Place, pipeline_root: str) -> None:
+    """Refuses a bucket that is not there: this is where credentials are needed first."""
     bucket = bucket_of(pipeline_root)
     with explained("--pipeline-root"):
         client = StorageClient(project=place.project, credentials=place.credentials)
@@ -184,10 +149,7 @@ def schedule(
         cron: When, for example `TZ=Europe/Zurich 0 3 * * 1`.
         max_runs: After how many runs it ends; 0 for never.
     """
-    if len(re.sub(r"^(CRON_)?TZ=\S+\s+", "", cron.strip()).split()) != 5:
-        raise UserError(
-            "--cron", "is no schedule", got=repr(cron), expected="five fields", fix="As 0 3 * * 1."
-        )
+    check_cron(cron)
     place.connect()
     with explained("schedule"), _job(place, request) as job:
         return job.create_schedule(

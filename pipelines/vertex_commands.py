@@ -12,7 +12,8 @@ from clozeflow.errors import UserError
 if TYPE_CHECKING:
     from google.cloud.aiplatform import PipelineJob
 
-    from pipelines.vertex import Place, Request
+    from pipelines.request import Request
+    from pipelines.vertex import Place
 
 
 def add_commands(commands: argparse._SubParsersAction) -> None:
@@ -82,27 +83,30 @@ def _add_request(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_early(options: argparse.Namespace) -> None:
-    """What can be said before the imports and the compiling, which take seconds."""
-    from clozeflow.slices import find_slice
+    """What can be said before anything is compiled."""
+    from pipelines import compilation
     from pipelines.arguments import bucket_of
-    from pipelines.catalog import PIPELINES, find_pipeline
+    from pipelines.catalog import PIPELINES, find_pipeline, find_preset
 
-    if options.pipeline not in PIPELINES:
-        find_pipeline(options.pipeline)
-    elif options.tpu:
-        find_slice(options.tpu)
     bucket_of(options.pipeline_root)
+    compilation.chosen_labels(options)
+    compilation.chosen_images(options)
+    find_preset(options.pipeline, options.preset)
+    if options.pipeline in PIPELINES:
+        compilation.check_options(options)
+    else:
+        find_pipeline(options.pipeline)
 
 
 def _request(options: argparse.Namespace) -> Request:
-    """The request of a command line: compiled, or read from a file."""
+    """The request of a command line: compiled, or read from a file, and checked."""
     import yaml
 
     from pipelines import compilation
     from pipelines.arguments import parse_arguments
     from pipelines.catalog import PIPELINES, find_pipeline, find_preset
     from pipelines.compiled import compiled
-    from pipelines.vertex import Request
+    from pipelines.request import Request, completed
 
     if options.pipeline in PIPELINES:
         made = find_pipeline(options.pipeline, compilation.chosen_variant(options))
@@ -111,7 +115,7 @@ def _request(options: argparse.Namespace) -> Request:
         text = Path(options.pipeline).read_text(encoding="utf-8")
     spec = next(iter(yaml.safe_load_all(text)))
     preset = find_preset(options.pipeline, options.preset)
-    return Request(
+    request = Request(
         text=text,
         arguments={**preset, **parse_arguments(spec, options.param)},
         pipeline_root=options.pipeline_root,
@@ -119,15 +123,19 @@ def _request(options: argparse.Namespace) -> Request:
         network=options.network,
         labels=compilation.chosen_labels(options),
     )
+    return completed(request, project=options.project, location=options.location)
 
 
 def _submit(options: argparse.Namespace) -> None:
+    if not options.yes and not sys.stdin.isatty():
+        raise UserError("submit", "asks before it sends", fix="Add --yes where nobody can answer.")
     _check_early(options)
+    request = _request(options)
     from pipelines.cost import estimate
-    from pipelines.vertex import follow, prepare, submit
+    from pipelines.vertex import check_bucket, follow, submit
 
     place = chosen_place(options)
-    request = prepare(place, _request(options))
+    check_bucket(place, request.pipeline_root)
     price = options.usd_per_chip_hour
     for cost in estimate(request.spec, hours=options.hours, usd_per_chip_hour=price):
         say(f"Training may take {cost}.")
@@ -142,19 +150,20 @@ def _submit(options: argparse.Namespace) -> None:
 
 
 def _confirmed() -> bool:
-    if not sys.stdin.isatty():
-        raise UserError("submit", "asks before it sends", fix="Add --yes where nobody can answer.")
     return input("Send it? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def _schedule(options: argparse.Namespace) -> None:
+    from pipelines.request import check_cron
+
+    check_cron(options.cron)
     _check_early(options)
-    from pipelines.vertex import prepare, schedule
+    request = _request(options)
+    from pipelines.vertex import check_bucket, schedule
 
     place = chosen_place(options)
-    made = schedule(
-        place, prepare(place, _request(options)), cron=options.cron, max_runs=options.max_runs
-    )
+    check_bucket(place, request.pipeline_root)
+    made = schedule(place, request, cron=options.cron, max_runs=options.max_runs)
     say(f"Scheduled: {made.resource_name}")
 
 

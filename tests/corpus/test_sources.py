@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from clozeflow.corpus import hub, parquet, reading, sources
+from clozeflow.corpus import hub, parquet, reading, sources, textfile
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.errors import UserError
 
@@ -114,9 +114,9 @@ def test_json_lines(read_all, tmp_path):
     ("content", "message"),
     [
         (json_lines(TEXTS, field="body"), r"has no field 'text' \(got the fields id, body, n\)"),
-        ('{"text": "a"}\n{"text": "b"\n', "the line at offset 14 is no JSON"),
-        ('{"text": "a"}\n{"text": 5}\n', "field 'text' of the line at offset 14 is no text .*int"),
-        ('["a"]\n', "is no JSON object .*list"),
+        ('{"text": "a"}\n{"text": "b"\n', r"data\.jsonl, line 2: is no JSON"),
+        ('{"text": "a"}\n{"text": 5}\n', "line 2: the field 'text' is no text .*int"),
+        ('\n\n["a"]\n', "line 3: is no JSON object .*list"),
     ],
 )
 def test_wrong_json_lines_are_named(read_all, tmp_path, content, message):
@@ -124,6 +124,23 @@ def test_wrong_json_lines_are_named(read_all, tmp_path, content, message):
     path.write_text(content)
     with pytest.raises(UserError, match=message):
         read_all(CorpusConfig(source=(str(path),)))
+
+
+@pytest.mark.parametrize("number", [1, 2, 150, 299])
+def test_a_wrong_line_has_its_number_in_the_file_wherever_work_is_cut(
+    tmp_path, monkeypatch, number
+):
+    monkeypatch.setattr(textfile, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(textfile, "MIN_BLOCK_BYTES", 50)
+    path = tmp_path / "data.jsonl"
+    lines = [json.dumps({"text": "é" * (i % 40)}, ensure_ascii=False) for i in range(300)]
+    lines[number - 1] = '{"text": 5}'
+    path.write_text("\n".join(lines), encoding="utf-8")
+    config = CorpusConfig(source=(str(path),))
+    units = reading.plan_units(sources.find_files(config), config.documents, 2000)
+    assert len(units) > 5
+    with pytest.raises(UserError, match=rf"data\.jsonl, line {number}: the field 'text' is no"):
+        [list(reading.read_segment(segment, config)) for unit in units for segment in unit]
 
 
 @pytest.mark.parametrize("documents", ["line", "file", "paragraph"])

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +26,9 @@ from tests.evaluation import fixtures
 SPECIAL = 5
 """The ids below are special tokens."""
 MANY = ("1,000 to 10,000", "10,000 or more")
-SEQ_LEN = fixtures.SEQ_LEN
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Asked:
     """A model's raw answers to the questions of the validation split."""
 
@@ -82,6 +82,8 @@ class Asked:
         return self.model.tokenizer.convert_ids_to_tokens(range(len(self.model.tokenizer)))
 
     def word(self, token: int) -> str:
+        if token >= len(self.pieces):
+            return ""  # the vocabulary is rounded up for the hardware
         return self.pieces[token].replace("▁", " ").strip() or self.pieces[token]
 
 
@@ -97,12 +99,12 @@ def evaluation(asked: Asked, baseline: Asked | None = None) -> dict:
         "num_questions": len(asked.labels),
         "most_frequent_token": asked.word(int(asked.counts.argmax())),
         "guesses_counted_tokens": int(asked.counts.sum()),
-        "figures": {**figures(asked), "calibration_error": calibration_error(asked)},
+        "figures": all_figures(asked),
         "intervals": intervals(resampled(asked)),
         "slices": slices(asked),
         "calibration": calibration(asked),
         "mistakes": mistakes(asked),
-        "pseudo_likelihood": pseudo_likelihood(asked),
+        "pseudo_likelihood": {k: v for k, v in one_by_one(asked).items() if k[:4] == "num_"},
         "neighbours": neighbours(asked),
         "baseline": against(asked, baseline) if baseline else {},
     }
@@ -152,6 +154,15 @@ def figures(asked: Asked, chosen: np.ndarray | slice = slice(None)) -> dict[str,
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
+def all_figures(asked: Asked) -> dict[str, float]:
+    """Those of the whole split, and those that no slice has."""
+    return {
+        **figures(asked),
+        "calibration_error": calibration_error(asked),
+        "pseudo_bits_per_byte": one_by_one(asked)["bits_per_byte"],
+    }
+
+
 def resampled(asked: Asked) -> dict[str, np.ndarray]:
     """[R] for each figure."""
     weights = row_weights(asked.questions.row_numbers)[asked.questions.batch_index]  # [N, R]
@@ -164,9 +175,7 @@ def intervals(values: dict[str, np.ndarray]) -> dict[str, list[float]]:
 
 
 def against(asked: Asked, other: Asked) -> dict:
-    own, theirs = (
-        {**figures(one), "calibration_error": calibration_error(one)} for one in (asked, other)
-    )
+    own, theirs = all_figures(asked), all_figures(other)
     values, others = resampled(asked), resampled(other)
     return {
         "figures": theirs,
@@ -196,6 +205,7 @@ def groupings(asked: Asked) -> dict[str, tuple[list[str], np.ndarray]]:
     sizes = [len(asked.pieces[i].removeprefix("▁").encode()) for i in labels]
     per_million = asked.counts[labels] / asked.counts.sum() * 1e6
     lengths = (asked.questions.attention_mask.sum(1))[asked.questions.batch_index]
+    quarter = asked.rows.shape[1] // 4
     seen = 1 + np.searchsorted((10, 100, 1000, 10000), per_million, "right")
     return {
         "source": sources(asked),
@@ -213,12 +223,12 @@ def groupings(asked: Asked) -> dict[str, tuple[list[str], np.ndarray]]:
             np.searchsorted((2, 4, 7), sizes, "right"),
         ),
         "position in the example": (
-            ["0 to 7", "8 to 15", "16 to 23", "24 to 31"],
-            asked.questions.positions // (SEQ_LEN // 4),
+            [f"{i * quarter} to {(i + 1) * quarter - 1}" for i in range(4)],
+            asked.questions.positions // quarter,
         ),
         "length of the example (tokens)": (
-            ["1 to 8", "9 to 16", "17 to 24", "25 to 32"],
-            (lengths - 1) // (SEQ_LEN // 4),
+            [f"{i * quarter + 1} to {(i + 1) * quarter}" for i in range(4)],
+            (lengths - 1) // quarter,
         ),
     }
 
@@ -236,11 +246,13 @@ def sources(asked: Asked) -> tuple[list[str], np.ndarray]:
                 of_place[first + run["row"], position] = run["source"]
             begin[run["row"]] = run["end"]
         first += file.counts["num_examples"]
-    all_sources = list(of_place.values())
-    names = sorted(set(all_sources), key=lambda name: (-all_sources.count(name), name))
+    sizes = Counter(of_place.values())
+    names = sorted(sizes, key=lambda name: (-sizes[name], name))
     questions = asked.questions
     places = zip(questions.batch_index, questions.positions, strict=True)
-    return names, np.array([names.index(of_place[place]) for place in places])
+    groups = np.array([names.index(of_place[place]) for place in places])
+    others = [f"{len(names) - 20} other sources"] if len(names) > 20 else []
+    return [*names[:20], *others], np.minimum(groups, 20)
 
 
 def calibration(asked: Asked) -> list[dict]:
@@ -310,10 +322,11 @@ def context(asked: Asked, n: int) -> dict[str, str]:
     }
 
 
-def pseudo_likelihood(asked: Asked) -> dict:
+@functools.cache
+def one_by_one(asked: Asked) -> dict:
     """Every token of 1024 / T rows, evenly spaced over the first shard, asked for alone."""
     in_first = asked.shards.manifest.splits["validation"].files[0].counts["num_examples"]
-    count = min(in_first, 1024 // SEQ_LEN)
+    count = min(in_first, 1024 // asked.rows.shape[1])
     nats, num_bytes, num_questions = 0.0, 0, 0
     for row in asked.rows[np.arange(count) * in_first // count]:
         places = np.flatnonzero(row >= SPECIAL)
@@ -348,14 +361,19 @@ def neighbours(asked: Asked) -> list[dict]:
     return found
 
 
+def num_tokens(asked: Asked, text: str) -> int:
+    return len(asked.model.tokenizer(text)["input_ids"])
+
+
 def answers(asked: Asked, text: str, top_k: int = 5) -> list[dict]:
-    """The likeliest tokens for each mask of a text."""
-    ids = np.array(asked.model.tokenizer(text)["input_ids"], np.int32)
+    """The likeliest tokens that there are for each mask of a text."""
+    spelled = text.replace("[MASK]", "<mask>")
+    ids = np.array(asked.model.tokenizer(spelled)["input_ids"], np.int32)
     probabilities = softmax(asked.raw_logits(ids[None])[0])
     return [
         {"mask": mask, "token": asked.word(token), "probability": probabilities[place, token]}
         for mask, place in enumerate(np.flatnonzero(ids == 4))
-        for token in np.argsort(-probabilities[place], kind="stable")[:top_k]
+        for token in np.argsort(-probabilities[place, : len(asked.pieces)], kind="stable")[:top_k]
     ]
 
 

@@ -80,6 +80,25 @@ def test_predict_says_that_a_long_row_was_cut(model, tmp_path, caplog):
     assert found[1]["answers"][0]["seen"] == [0, len("short <mask>")]
 
 
+@pytest.mark.parametrize("command", [Predict, Embed])
+@pytest.mark.parametrize(
+    ("name", "content", "output", "message"),
+    [
+        ("a.txt", " \n", "out.jsonl", "holds no texts"),
+        ("a.csv", "text\n", "out.jsonl", "of no kind that can be used here"),
+        ("a.jsonl", '{"body": "a <mask>"}\n', "out.jsonl", "Name the field that holds the text"),
+        ("a.txt", "a <mask>\n", "out.csv", r"ends in \.jsonl, \.parquet"),
+    ],
+)
+def test_a_wrong_file_is_named_before_a_model_is_opened(
+    tmp_path, command, name, content, output, message
+):
+    (tmp_path / name).write_text(content)
+    given = {"file": str(tmp_path / name), "output": str(tmp_path / output)}
+    with pytest.raises(UserError, match=message):
+        list(command(model=str(tmp_path / "no-model"), **given).lines())
+
+
 @pytest.mark.parametrize("given", [{}, {"texts": ("a <mask>",), "file": "a.txt"}])
 def test_predict_wants_texts_or_a_file(model, given):
     with pytest.raises(UserError, match="texts or a --file"):

@@ -20,24 +20,30 @@ from tests.shards import fixtures as shard_fixtures
 
 SETTINGS = {"split": "validation", "masking_rate": 0.15, "shown": "training", "seed": 0}
 REQUIRED = ("loss<=baseline", "masked_accuracy>=0.05", "accuracy_ratio>1")
-PROMPTS = ("The <mask> of the United States.", "We <mask> the <mask>")
+WITHOUT_INTERVAL = {"calibration_error", "pseudo_bits_per_byte"}
+PROMPTS = ("The <mask> of the United States.", "We [MASK] the <mask>")
 
 
 def spoken(num_documents: int) -> list[str]:
-    """Documents of 3 beginnings of real sentences each, some said more often than others."""
-    sentences = [" ".join(text.split()[:6]) for text in shard_fixtures.documents()]
-    sentences = list(dict.fromkeys(sentences))[:50]
+    """Documents of one word of speeches each, said again and again, with now and then another.
+
+    The words have one piece or several: most of what is masked can be told from the context, and
+    not all of it.
+    """
+    words = dict.fromkeys(word for text in shard_fixtures.documents() for word in text.split())
     generator = np.random.default_rng(0)
-    weights = 1 / np.arange(1, len(sentences) + 1)
-    chosen = generator.choice(len(sentences), (num_documents, 3), p=weights / weights.sum())
-    return [". ".join(sentences[i] for i in row) for row in chosen]
+    frequency = 1 / np.arange(1, 41) / (1 / np.arange(1, 41)).sum()
+    own = generator.choice(list(words)[:40], size=num_documents, p=frequency)
+    others = generator.choice(list(words)[:40], size=(num_documents, 40), p=frequency)
+    is_other = generator.random(others.shape) < 0.05
+    return [" ".join(row) for row in np.where(is_other, others, own[:, None])]
 
 
 @pytest.fixture(scope="module")
-def shards(tokenizer, tmp_path_factory):
-    """Of texts that say few things, in ever another order: quickly learned, and not all of it."""
+def language(tokenizer, tmp_path_factory):
+    """Of texts that are quickly learned, and not all of them; held-out ones from two parts."""
     folder = tmp_path_factory.mktemp("language")
-    texts = spoken(600)
+    texts = spoken(400)
     corpus = shard_fixtures.write_corpus(
         folder / "corpus", train=[texts[40:]], validation=[texts[:30], texts[30:40]]
     )
@@ -47,24 +53,24 @@ def shards(tokenizer, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def learned(shards, tokenizer, tmp_path_factory):
+def learned(language, tokenizer, tmp_path_factory):
     output = str(tmp_path_factory.mktemp("learned") / "model")
     stage = STAGES["train"]
     settings = stage.config(
-        num_train_steps=150, global_batch_size=32, peak_learning_rate=3e-3, dropout_rate=0.0
+        num_train_steps=150, global_batch_size=32, peak_learning_rate=5e-3, dropout_rate=0.0
     )
-    inputs = {"shards": shards.uri, "tokenizer": tokenizer.uri}
+    inputs = {"shards": language.uri, "tokenizer": tokenizer.uri}
     run_stage(stage, settings, inputs=inputs, output=output)
     return open_artifact(output, ArtifactType.MASKED_LM, name="model")
 
 
 @pytest.fixture(scope="module")
-def folder(learned, model, shards, tmp_path_factory):
+def folder(learned, model, language, tmp_path_factory):
     output = tmp_path_factory.mktemp("evaluated") / "evaluation"
     fixtures.evaluate(
         output,
         model=learned,
-        shards=shards,
+        shards=language,
         baseline=model.uri,
         require=REQUIRED,
         prompts=PROMPTS,
@@ -74,21 +80,21 @@ def folder(learned, model, shards, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def asked(learned, shards):
-    return recomputed.Asked(model=open_model(learned.uri), shards=shards)
+def asked(learned, language):
+    return recomputed.Asked(model=open_model(learned.uri), shards=language)
 
 
 @pytest.fixture(scope="module")
-def expected(asked, learned, opened, model, shards):
+def expected(asked, learned, opened, model, language):
     """The whole of `evaluation.json`."""
-    baseline = recomputed.Asked(model=opened, shards=shards)
+    baseline = recomputed.Asked(model=opened, shards=language)
     found = recomputed.evaluation(asked, baseline)
     own, theirs = found["figures"], found["baseline"]["figures"]
     found["baseline"]["fingerprint"] = model.manifest.fingerprint
     return {
         **SETTINGS,
         "model": learned.manifest.fingerprint,
-        "shards": shards.manifest.fingerprint,
+        "shards": language.manifest.fingerprint,
         "guesses_counted_on": "train",
         **found,
         "prompts": [
@@ -120,6 +126,29 @@ def test_every_number_is_told_again(folder, expected):
     assert_same(recomputed.read(folder, "evaluation.json"), expected)
 
 
+def test_every_number_of_a_model_that_learned_nothing_is_told_again(
+    evaluation, model, shards, opened
+):
+    """With the settings that nobody changes: no baseline, no thresholds, prompts from the split."""
+    asked, found = recomputed.Asked(model=opened, shards=shards), fixtures.results_of(evaluation)
+    fitting = [p for p in found["prompts"] if recomputed.num_tokens(asked, p["text"]) <= 32]
+    for prompt in fitting:
+        prompt["answers"], answers = recomputed.answers(asked, prompt["text"]), prompt["answers"]
+        assert_same(answers, prompt["answers"])
+    assert len(fitting) >= 5  # the others are answered from a window: see test_predict.py
+    wanted = {
+        **SETTINGS,
+        "model": model.manifest.fingerprint,
+        "shards": shards.manifest.fingerprint,
+        "guesses_counted_on": "train",
+        **recomputed.evaluation(asked),
+        "prompts": found["prompts"],
+        "blessed": False,
+        "reasons": ["no threshold was set (--require)"],
+    }
+    assert_same(found, wanted)
+
+
 def test_the_confidence_curve_is_told_again(folder, asked):
     curve = {"confidenceMetrics": recomputed.confidence_curve(asked)}
     assert_same(recomputed.read(folder, "classification.json"), curve)
@@ -134,7 +163,7 @@ def test_a_figure_that_is_not_told_again_would_be_noticed(folder, expected):
 
 def test_all_that_is_promised_is_there(expected):
     assert set(expected["figures"]) == set(FIGURES)
-    assert set(expected["intervals"]) == set(FIGURES) - {"calibration_error"}
+    assert set(expected["intervals"]) == set(FIGURES) - WITHOUT_INTERVAL
     names = [slicing["name"].split(" ")[0] for slicing in expected["slices"]]
     assert names == ["source", "shown", "token", "word", "bytes", "position", "length"]
     assert [group["group"] for group in expected["slices"][0]["groups"]] == ["even", "odd"]
@@ -143,8 +172,8 @@ def test_all_that_is_promised_is_there(expected):
 def test_the_model_has_learned(expected):
     """Else most of what is compared would be what any model says."""
     figures = expected["figures"]
-    assert figures["loss"] < figures["unigram_loss"]
-    assert figures["accuracy_ratio"] > 1.2
+    assert figures["loss"] < 0.8 * figures["unigram_loss"]
+    assert figures["accuracy_ratio"] > 2
     assert len(expected["calibration"]) >= 5
 
 

@@ -119,6 +119,10 @@ TRAPS = {
         lambda spec: pool(spec)["container_spec"].update(image_uri="r/clozeflow:1"),
         "by its digest",
     ),
+    "digest cut short": (
+        lambda spec: executor(spec, "shard").update(image="r/clozeflow@sha256:12ab"),
+        "what stands behind @ is no digest. A digest is sha256: and 64 digits",
+    ),
     "cached training": (
         lambda spec: train_task(spec).update(cachingOptions={"enableCache": True}),
         "Switch caching off",

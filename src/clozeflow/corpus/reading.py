@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from clozeflow import storage
 from clozeflow.corpus import hub, jsonl, parquet, textfile
 from clozeflow.corpus.cleaning import SEPARATOR, Block, block_of, decode_utf8
 from clozeflow.corpus.config import CorpusConfig, Documents
@@ -17,6 +19,7 @@ from clozeflow.errors import UserError
 
 UNIT_BYTES = 32 << 20
 """What a unit of work reads at least: enough that starting one costs nothing."""
+_COUNTED_BYTES = 1 << 20
 _BLANK_LINES = re.compile(rb"\n(?:[ \t\r\f\v]*\n)+")
 
 
@@ -117,12 +120,31 @@ _CUTS = {Documents.LINE: _lines, Documents.PARAGRAPH: _paragraphs, Documents.FIL
 
 
 def _read_json_lines(segment: Segment, config: CorpusConfig) -> Iterator[Block]:
+    begin, num_lines = None, 0
     for offset, data, num_bad in textfile.read_blocks(
         segment.file, Documents.LINE, config.bad_bytes, start=segment.start, end=segment.end
     ):
-        texts = jsonl.texts(data, config.text_field, where=segment.file.location, offset=offset)
+        begin = offset if begin is None else begin
+        texts = jsonl.texts(
+            data,
+            config.text_field,
+            where=segment.file.location,
+            offset=offset,
+            lines_before=functools.partial(_num_lines, segment.file.location, begin, num_lines),
+        )
+        num_lines += data.count(b"\n")
         block = _block_of_column(texts, config, segment.file.location)
         yield dataclasses.replace(block, num_bad_bytes=block.num_bad_bytes + num_bad)
+
+
+def _num_lines(location: str, begin: int, num_read: int) -> int:
+    """The lines before a place: those before the segment's beginning, and those read since."""
+    number, left = num_read, begin
+    with storage.open_read(location) as file:
+        while left and (piece := file.read(min(left, _COUNTED_BYTES))):
+            number += piece.count(b"\n")
+            left -= len(piece)
+    return number
 
 
 _MEND_PARQUET = "Check or replace the file."

@@ -9,17 +9,27 @@ from clozeflow.errors import UserError
 from clozeflow.thresholds import Threshold
 
 EXAMPLE = "num_documents>=1000"
+FIGURES = (
+    *("num_documents", "num_words", "text_bytes", "num_characters"),
+    *("num_read", "num_blank", "num_dropped", "num_duplicates", "num_near_duplicates"),
+    *("num_contaminated", "num_bad_bytes", "num_controls"),
+    *("dropped_share", "duplicate_share", "near_duplicate_share", "letter_share"),
+    "mean_document_bytes",
+)
+"""The properties in `statistics.json`: what a threshold may be set on."""
 
 
 def parse_thresholds(texts: Sequence[str]) -> list[tuple[Threshold, float]]:
     """Reads thresholds such as `num_documents>=1000`, each with its number.
 
     Raises:
-        UserError: One is none, or compares with something else than a number.
+        UserError: One is none, names a figure that is not measured, or compares with something
+            else than a number.
     """
-    return [
-        (found, _number_of(found)) for found in thresholds.parse_thresholds(texts, example=EXAMPLE)
-    ]
+    found = thresholds.parse_thresholds(texts, example=EXAMPLE)
+    for threshold in found:
+        thresholds.check_known(threshold.figure, FIGURES, text=threshold.text)
+    return [(threshold, _number_of(threshold)) for threshold in found]
 
 
 def check_thresholds(texts: Sequence[str], figures: Mapping[str, float], *, where: str) -> None:
@@ -31,11 +41,9 @@ def check_thresholds(texts: Sequence[str], figures: Mapping[str, float], *, wher
         where: The file that holds the figures.
 
     Raises:
-        UserError: A figure is not measured, or one or more thresholds are not met.
+        UserError: One or more thresholds are not met.
     """
     found = parse_thresholds(texts)
-    for threshold, _ in found:
-        thresholds.check_known(threshold.figure, sorted(figures), text=threshold.text)
     broken = [t for t, limit in found if not t.holds(figures[t.figure], limit)]
     if broken:
         raise UserError(

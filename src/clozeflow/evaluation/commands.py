@@ -39,6 +39,8 @@ class Predict:
             raise UserError(
                 "predict", "wants texts or a --file, and not both", fix="Give one of the two."
             )
+        if self.file:
+            _check_early(self.file, self.output, self.text_field)
         yield from self._file_lines() if self.file else self._text_lines()
 
     def _text_lines(self) -> Iterator[str]:
@@ -91,6 +93,7 @@ class Embed:
 
     def lines(self) -> Iterator[str]:
         """Embeds, and says how many."""
+        _check_early(self.file, self.output, self.text_field)
         from clozeflow.evaluation.embed import Embedder
         from clozeflow.evaluation.files import embedding, work_on
         from clozeflow.evaluation.rows import write_rows
@@ -119,3 +122,12 @@ class Serving:
 
         save_for_serving(open_model(self.model), self.output, top_k=self.top_k)
         yield f"{self.output}: SavedModel; `saved_model_cli show --dir {self.output} --all`"
+
+
+def _check_early(file: str, output: str, text_field: str) -> None:
+    """Reads the first row, and how the output is to be written, before a model is opened."""
+    from clozeflow.evaluation.rows import OUTPUT_FORMATS, format_of, read_rows
+
+    if output:
+        format_of(output, allowed=OUTPUT_FORMATS)
+    next(read_rows(file, text_field=text_field))

@@ -16,6 +16,8 @@ FIGURES: Mapping[str, str] = {
     "mask_loss": "the loss where the model was shown the mask: no answer is given away there",
     "mask_accuracy": "share right where the model was shown the mask: what copying cannot reach",
     "bits_per_byte": "loss in bits per byte of the masked text: comparable across tokenizers",
+    "pseudo_bits_per_byte": "pseudo-log-likelihood per byte, in bits: of a sample of texts each "
+    "token is asked for alone, with all others shown",
     "most_frequent_token_accuracy": "what always answering the most frequent token would score",
     "accuracy_ratio": "masked_accuracy over most_frequent_token_accuracy",
     "unigram_loss": "loss of a model that knows only how frequent each token is",
@@ -23,6 +25,9 @@ FIGURES: Mapping[str, str] = {
     "calibration_error": "mean gap between the model's confidence in an answer and its accuracy",
 }
 """Every figure and what it is; `require` may name any of them."""
+
+GUESSES = frozenset({"most_frequent_token_accuracy", "unigram_loss", "unigram_bits_per_byte"})
+"""The figures that are the same for every model."""
 
 BASELINE = "baseline"
 """As a threshold: the same figure of the baseline model."""

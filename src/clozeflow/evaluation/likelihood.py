@@ -6,14 +6,16 @@ tokenizers can be compared. It costs a row for each token: a sample of rows is m
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from clozeflow.artifacts import Artifact
+from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.evaluation.figures import DIGITS
 from clozeflow.evaluation.models import MaskedLanguageModel
 from clozeflow.evaluation.questions import Questions
 from clozeflow.evaluation.scoring import answer_function, rows_in_a_call
@@ -22,29 +24,40 @@ from clozeflow.shards.source import Source
 MAX_QUESTIONS = 1024
 
 
-def pseudo_likelihood(
-    model: MaskedLanguageModel, shards: Artifact, *, split: str, batch_size: int
-) -> dict[str, Any]:
-    """Bits per byte over a few rows, evenly spaced over the split's first shard.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PseudoLikelihood:
+    """What was asked one by one, and what it cost."""
 
-    Returns:
-        `num_examples`, `num_questions`, `bits_per_byte`; the last is left out where the rows hold
-        no bytes.
-    """
-    source = Source.open(shards, split)
+    num_examples: int
+    num_questions: int
+    nats: float
+    num_bytes: int
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """`pseudo_bits_per_byte`, where there are any bytes."""
+        if not self.num_bytes:
+            return {}
+        return {"pseudo_bits_per_byte": round(self.nats / math.log(2) / self.num_bytes, DIGITS)}
+
+
+def pseudo_likelihood(
+    model: MaskedLanguageModel, shards: Artifact, config: EvaluateConfig
+) -> PseudoLikelihood:
+    """Asks for the tokens of a few rows, evenly spaced over the split's first shard."""
+    source = Source.open(shards, config.split)
     count = max(1, min(source.sizes[0], MAX_QUESTIONS // source.seq_len))
     rows = np.arange(count) * source.sizes[0] // count
     input_ids, attention_mask = source.read(0, rows)
     answer = answer_function(model)
-    batch_size = rows_in_a_call(batch_size, model.vocab_size)
+    batch_size = rows_in_a_call(config.batch_size, model.vocab_size)
     nats, num_bytes, num_questions = 0.0, 0, 0
     for questions in _one_by_one(model, input_ids, attention_mask.astype(np.int32), batch_size):
         nats -= float(answer(questions).log_probabilities.sum(dtype=np.float64))
         num_bytes += int(model.pieces.num_bytes[questions.labels].sum())
         num_questions += len(questions.labels)
-    found: dict[str, Any] = {"num_examples": count, "num_questions": num_questions}
-    return found | (
-        {"bits_per_byte": round(nats / math.log(2) / num_bytes, 6)} if num_bytes else {}
+    return PseudoLikelihood(
+        num_examples=count, num_questions=num_questions, nats=nats, num_bytes=num_bytes
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from clozeflow.evaluation import pictures
 from clozeflow.evaluation.config import Shown
-from clozeflow.evaluation.gate import FIGURES
+from clozeflow.evaluation.gate import FIGURES, GUESSES
 from clozeflow.evaluation.slicing import BY_SOURCE
 from clozeflow.report import Report, format_number
 
@@ -113,13 +113,6 @@ def _add_figures(page: Report, results: Results) -> None:
         ],
     )
     page.text(_about_questions(results))
-    likelihood = results["pseudo_likelihood"]
-    if "bits_per_byte" in likelihood:
-        page.text(
-            f"With every token of {likelihood['num_examples']} examples asked for in turn and all "
-            f"others shown ({likelihood['num_questions']:,} questions), the model needs "
-            f"{likelihood['bits_per_byte']:.3f} bits per byte of text."
-        )
 
 
 def _about_questions(results: Results) -> str:
@@ -128,7 +121,9 @@ def _about_questions(results: Results) -> str:
         f"{results['split']} split: {results['masking_rate']:.0%} of each example's tokens, chosen "
         f"by seed {results['seed']}. {_SHOWN[results['shown']]} The guesses were counted on "
         f"{results['guesses_counted_tokens']:,} tokens of the {results['guesses_counted_on']} "
-        f"split. Intervals are of resampled examples."
+        f"split. Intervals are of resampled examples. For pseudo_bits_per_byte "
+        f"{results['pseudo_likelihood']['num_questions']:,} tokens of "
+        f"{results['pseudo_likelihood']['num_examples']:,} examples were asked for, one at a time."
     )
 
 
@@ -143,9 +138,14 @@ def _add_baseline(page: Report, baseline: Results) -> None:
     page.table(
         ("figure", "baseline", "difference", "95 % interval of the difference"),
         [
-            (name, baseline["figures"][name], difference, _interval(bounds))
+            (
+                name,
+                baseline["figures"][name],
+                difference,
+                _interval(baseline["difference_intervals"].get(name)),
+            )
             for name, difference in baseline["differences"].items()
-            if (bounds := baseline["difference_intervals"].get(name)) and any(bounds)
+            if name not in GUESSES
         ],
     )
     page.text(

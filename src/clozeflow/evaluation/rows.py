@@ -36,6 +36,10 @@ class Format(enum.StrEnum):
     PARQUET = ".parquet"
 
 
+OUTPUT_FORMATS = (Format.JSON_LINES, Format.PARQUET)
+"""What rows with fields can be written as."""
+
+
 def format_of(location: str, *, allowed: Sequence[Format] = tuple(Format)) -> Format:
     """The kind of a file.
 
@@ -80,7 +84,7 @@ def read_rows(location: str, *, text_field: str) -> Iterator[tuple[str, Row]]:
 
 def write_rows(location: str, batches: Iterable[Sequence[Row]]) -> int:
     """Writes all rows as the file's ending says, whole or not at all; returns their number."""
-    kind = format_of(location, allowed=(Format.JSON_LINES, Format.PARQUET))
+    kind = format_of(location, allowed=OUTPUT_FORMATS)
     with storage.atomic_writer(location) as file:
         return (
             _write_parquet(file, batches) if kind == Format.PARQUET else _write_json(file, batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -68,7 +69,7 @@ def answer_function(model: MaskedLanguageModel) -> Callable[[Questions], Answers
 
     The function raises a `UserError` when the model's numbers are not finite.
     """
-    grade = tf.function(_grade, reduce_retracing=True, autograph=False)
+    grade = _grading()
 
     def answer(questions: Questions) -> Answers:
         logits = model.logits_at(
@@ -90,6 +91,16 @@ def answer_function(model: MaskedLanguageModel) -> Callable[[Questions], Answers
         )
 
     return answer
+
+
+@functools.cache
+def _grading() -> Callable[..., Any]:
+    """`_grade` as one graph for batches of any size and every model."""
+    signature = [
+        tf.TensorSpec([None, None, None], tf.float32),
+        tf.TensorSpec([None, None], tf.int32),
+    ]
+    return tf.function(_grade, input_signature=signature, autograph=False)
 
 
 def _grade(logits: Any, labels: Any) -> tuple[Any, Any, Any, Any]:

@@ -13,9 +13,9 @@ from clozeflow.errors import UserError
 from clozeflow.evaluation.checks import check_rows_fit
 from clozeflow.evaluation.config import EvaluateConfig
 from clozeflow.evaluation.figures import DIGITS, Tally
-from clozeflow.evaluation.gate import Verdict, judge, parse_requirements
+from clozeflow.evaluation.gate import FIGURES, Verdict, judge, parse_requirements
 from clozeflow.evaluation.guesses import Guesses, count_guesses
-from clozeflow.evaluation.likelihood import pseudo_likelihood
+from clozeflow.evaluation.likelihood import PseudoLikelihood, pseudo_likelihood
 from clozeflow.evaluation.models import MaskedLanguageModel, open_model
 from clozeflow.evaluation.neighbours import neighbours
 from clozeflow.evaluation.page import build_page, build_summary
@@ -42,22 +42,27 @@ def run(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> 
         shards, evaluated_split=config.split, is_candidate=model.pieces.is_ordinary
     )
     tally = examine(model, shards, config, guesses)
-    comparison = _compare(tally, inputs.get("baseline"), shards, config, guesses)
-    verdict = judge(parse_requirements(config.require), tally.figures, comparison.get("figures"))
+    likelihood = pseudo_likelihood(model, shards, config)
+    figures = _figures(tally, likelihood)
+    comparison = _compare(tally, figures, inputs.get("baseline"), shards, config, guesses)
+    verdict = judge(parse_requirements(config.require), figures, comparison.get("figures"))
     results = {
         **_description(config, inputs, guesses, model),
+        "num_questions": tally.num_questions,
+        "figures": figures,
         **_findings(tally),
         "baseline": comparison,
         **dataclasses.asdict(verdict),
-        "pseudo_likelihood": pseudo_likelihood(
-            model, shards, split=config.split, batch_size=config.batch_size
-        ),
+        "pseudo_likelihood": {
+            "num_examples": likelihood.num_examples,
+            "num_questions": likelihood.num_questions,
+        },
         "neighbours": neighbours(model, guesses),
         "prompts": _answered_prompts(config, model, shards),
     }
     _write(output, results, _training_curve(inputs["model"]))
     _write_json(output, CLASSIFICATION, {"confidenceMetrics": tally.roc})
-    return _outcome(tally.figures, verdict, results)
+    return _outcome(figures, verdict, results)
 
 
 def examine(
@@ -89,8 +94,15 @@ def _open(artifact: Artifact, shards: Artifact) -> MaskedLanguageModel:
     return model
 
 
+def _figures(tally: Tally, likelihood: PseudoLikelihood) -> dict[str, float]:
+    """All figures, in the order of `FIGURES`; those that are not defined are left out."""
+    found = {**tally.figures, **likelihood.figures}
+    return {name: found[name] for name in FIGURES if name in found}
+
+
 def _compare(
     tally: Tally,
+    own: Mapping[str, float],
     baseline: Artifact | None,
     shards: Artifact,
     config: EvaluateConfig,
@@ -99,8 +111,9 @@ def _compare(
     """The baseline's figures and the differences to it, with paired intervals; {} without one."""
     if not baseline:
         return {}
-    other = examine(_open(baseline, shards), shards, config, guesses)
-    own, theirs = tally.figures, other.figures
+    model = _open(baseline, shards)
+    other = examine(model, shards, config, guesses)
+    theirs = _figures(other, pseudo_likelihood(model, shards, config))
     return {
         "fingerprint": baseline.manifest.fingerprint,
         "figures": theirs,
@@ -135,8 +148,6 @@ def _description(
 
 def _findings(tally: Tally) -> dict[str, Any]:
     return {
-        "num_questions": tally.num_questions,
-        "figures": tally.figures,
         "intervals": tally.intervals,
         "slices": tally.slices,
         "calibration": tally.calibration,
