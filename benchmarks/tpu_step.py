@@ -99,7 +99,7 @@ def export(preset: str, num_rows: int, seq_len: int) -> bytes:
     specs = hlo.batch_specs(
         num_rows=num_rows, seq_len=seq_len, num_masked_positions=rule.num_masked_positions
     )
-    return hlo.step_hlo(step, specs)
+    return hlo.step_hlo(step, specs, num_replicas=int(os.environ.get('NREP','1')))
 
 
 if __name__ == "__main__":
