@@ -3,7 +3,6 @@
 import contextlib
 import enum
 import io
-import os
 import shlex
 import signal
 import sys

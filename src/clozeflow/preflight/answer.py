@@ -91,7 +91,7 @@ def warnings(answer: Answer) -> Iterator[str]:
     if not trial:
         return
     memory = trial.memory
-    if memory.before_rematerialization_bytes:
+    if memory.does_fit and memory.before_rematerialization_bytes:
         yield (
             f"For want of memory the compiler computes values again: without that the step would "
             f"take {_gib(memory.before_rematerialization_bytes)}. That costs time."

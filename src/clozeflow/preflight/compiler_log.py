@@ -14,7 +14,6 @@ _GIB = 2**30
 _UNITS = {"K": 2**10, "M": 2**20, "G": _GIB, "T": 2**40, "": 1}
 _SIZE = r"([\d.]+)([KMGT]?)"
 _HEAP = re.compile(r"algorithm finished with size: (\d+)")
-_ARGUMENTS = re.compile(rf"arguments \({_SIZE}\)")
 _OVERLAYS = re.compile(rf"overlays \({_SIZE}\)")
 _REMATERIALIZED = re.compile(rf"rematerialization hbm reduction:\s+{_SIZE} => {_SIZE}")
 _WANTED = (
@@ -27,14 +26,14 @@ def read(log: str) -> dict[str, float]:
     """What a log says, in bytes; what it does not say is not there.
 
     Returns:
-        `placed_bytes`, of arguments, temporary values and code; `before_rematerialization_bytes`
-        where the compiler has to compute things again for want of room.
+        `temporary_bytes`, of values that live for a while, with the code where that is said;
+        `before_rematerialization_bytes` where the compiler has to compute things again for want of
+        room.
     """
     found: dict[str, float] = {}
     sizes = [float(size) for size in _HEAP.findall(log)]
-    arguments, overlays = _last(_ARGUMENTS, log), _last(_OVERLAYS, log)
-    if sizes and arguments is not None:
-        found["placed_bytes"] = max(sizes) + arguments + (overlays or 0.0)
+    if sizes:
+        found["temporary_bytes"] = max(sizes) + _last(_OVERLAYS, log)
     if match := list(_REMATERIALIZED.finditer(log)):
         before, after = _bytes(*match[-1].groups()[:2]), _bytes(*match[-1].groups()[2:])
         if before > after:
@@ -51,9 +50,9 @@ def wanted(message: str) -> tuple[float, float] | None:
     return None
 
 
-def _last(pattern: re.Pattern[str], log: str) -> float | None:
+def _last(pattern: re.Pattern[str], log: str) -> float:
     found = pattern.findall(log)
-    return _bytes(*found[-1]) if found else None
+    return _bytes(*found[-1]) if found else 0.0
 
 
 def _bytes(number: str, unit: str) -> float:

@@ -48,11 +48,12 @@ class Memory:
         return self.verdict in (Verdict.FITS, Verdict.TIGHT)
 
 
-def memory_of(compilation: Compilation, *, limit_bytes: float) -> Memory:
+def memory_of(compilation: Compilation, *, argument_bytes: float, limit_bytes: float) -> Memory:
     """What the compiler's answer says of memory.
 
     Args:
         compilation: The answer.
+        argument_bytes: Of the module: weights, the optimizer's state, a batch.
         limit_bytes: Of a core, where the answer does not say it.
     """
     again = compilation.memory.get("before_rematerialization_bytes", 0.0)
@@ -68,7 +69,8 @@ def memory_of(compilation: Compilation, *, limit_bytes: float) -> Memory:
                 before_rematerialization_bytes=again,
             )
         case Status.PLACED:
-            needed = compilation.memory.get("placed_bytes", 0.0)
+            temporary = compilation.memory.get("temporary_bytes", 0.0)
+            needed = argument_bytes + temporary if temporary else 0.0
         case Status.COMPILED:
             needed = _needed(compilation)
     tight = needed > TIGHT_SHARE * limit_bytes or again

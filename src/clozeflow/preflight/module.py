@@ -21,6 +21,8 @@ LANES = 128
 """Columns of a tile, and the size of a matrix unit: a product's width and its inner size fill
 multiples of it."""
 _SUBLANES = 8
+_BYTES = {xla_data_pb2.BF16: 2, xla_data_pb2.S64: 8, xla_data_pb2.PRED: 1}
+"""Of those element types that do not have four."""
 _SINGLE = (xla_data_pb2.F32, xla_data_pb2.F64)
 
 
@@ -69,6 +71,12 @@ def _anonymize_computation(computation: Any, ids: Mapping[int, int]) -> None:
         for field in ("operand_ids", "control_predecessor_ids", "called_computation_ids"):
             values = getattr(one, field)
             values[:] = [ids[value] for value in values]
+
+
+def argument_bytes(module: bytes) -> int:
+    """Of all that the module is given: weights, the optimizer's state, a batch."""
+    shapes = parse(module).host_program_shape.parameters
+    return sum(_BYTES.get(one.element_type, 4) * math.prod(one.dimensions) for one in shapes)
 
 
 def products(module: bytes) -> Products:

@@ -53,6 +53,8 @@ class Module:
     content: bytes
     """A serialised HLO module."""
     fingerprint: str
+    argument_bytes: int
+    """Weights, the optimizer's state, a batch."""
     num_parameters: int
 
 
@@ -172,6 +174,7 @@ class Exporter:
         return Module(
             content=content,
             fingerprint=module.fingerprint(content),
+            argument_bytes=module.argument_bytes(content),
             num_parameters=count_parameters(step.model),
         )
 

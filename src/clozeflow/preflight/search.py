@@ -7,10 +7,14 @@ calculated.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Sequence
 
+from clozeflow.preflight.commands import command_of
 from clozeflow.preflight.trials import Trial, Trials
 from clozeflow.training.config import Recompute
+
+logger = logging.getLogger(__name__)
 
 _LEAST_STEP = 8
 """Batches are looked for in multiples of a tile's rows; large ones more coarsely."""
@@ -36,10 +40,16 @@ def proposals(trials: Trials, too_large: Trial) -> Iterator[Proposal]:
     """
     largest = largest_batch(trials, too_large)
     if largest:
-        yield Proposal(what="the largest batch that fits", trial=largest)
+        yield _said("the largest batch that fits", largest)
     for what, trial in _one_change(trials, too_large, largest):
         if trial.memory.does_fit:
-            yield Proposal(what=what, trial=trial)
+            yield _said(what, trial)
+
+
+def _said(what: str, trial: Trial) -> Proposal:
+    """The proposal, which is said at once: the others may take minutes."""
+    logger.info("%s: %s", what, command_of(trial.plan))
+    return Proposal(what=what, trial=trial)
 
 
 def largest_batch(trials: Trials, too_large: Trial) -> Trial | None:

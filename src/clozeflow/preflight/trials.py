@@ -58,7 +58,11 @@ class Trials:
         compilation = self.compiler.compile(
             module.content, fingerprint=module.fingerprint, topology=plan.topology, until=until
         )
-        memory = memory_of(compilation, limit_bytes=plan.core.hbm_limit_bytes)
+        memory = memory_of(
+            compilation,
+            argument_bytes=module.argument_bytes,
+            limit_bytes=plan.core.hbm_limit_bytes,
+        )
         seconds = time.monotonic() - start
         logger.info("%s: %s (%.0f s)", _words(plan), _outcome(compilation, memory), seconds)
         return Trial(
