@@ -1,6 +1,6 @@
 # One image for every stage: `cpu` for data stages, evaluation and small training, `tpu` for
-# training on TPU, `tpu-pod` for training on slices of several hosts, `dataflow` for the workers of
-# `--engine beam`. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
+# training on TPU, `tpu-pod` for training on slices of several hosts, `preflight` for compiling before training, `dataflow` for the
+# workers of `--engine beam`. No kfp inside: a component's command is `clozeflow-component STAGE '{{$}}'`.
 ARG BASE_IMAGE=python:3.11-slim-bookworm
 # Vertex AI's base image for TensorFlow on TPU pods, with Python 3.11 added: it has no default.
 ARG TPU_POD_BASE_IMAGE=scratch
@@ -28,6 +28,13 @@ RUN pip install --no-cache-dir --no-deps --require-hashes -r /build/requirements
 COPY pyproject.toml README.md LICENSE /build/
 COPY src/ /build/src/
 RUN pip install --no-cache-dir --no-deps --no-build-isolation /build
+
+# The TPU's compiler goes with neither TensorFlow nor its libtpu: an environment of its own.
+FROM ${BASE_IMAGE} AS preflight-builder
+RUN python3 -m venv /opt/clozeflow-preflight
+COPY requirements/preflight.lock /build/requirements/
+RUN /opt/clozeflow-preflight/bin/pip install --no-cache-dir --no-deps --require-hashes \
+    -r /build/requirements/preflight.lock
 
 FROM ${BASE_IMAGE} AS runtime
 RUN useradd --create-home --uid 1000 clozeflow
@@ -66,6 +73,13 @@ FROM runtime AS dataflow
 COPY --from=dataflow-builder /opt/clozeflow /opt/clozeflow
 RUN mkdir -p /opt/apache/beam && ln -s /opt/clozeflow/bin/clozeflow-beam-boot /opt/apache/beam/boot
 ENTRYPOINT ["/opt/apache/beam/boot"]
+
+# Compiles the training step for a TPU, on a machine without one.
+FROM runtime AS preflight
+COPY --from=cpu-builder /opt/clozeflow /opt/clozeflow
+COPY --from=preflight-builder /opt/clozeflow-preflight /opt/clozeflow-preflight
+USER clozeflow
+HEALTHCHECK --interval=5m --timeout=30s CMD ["clozeflow", "--help"]
 
 FROM runtime AS cpu
 COPY --from=cpu-builder /opt/clozeflow /opt/clozeflow

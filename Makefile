@@ -12,10 +12,10 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 	--no-emit-index-url --no-header --no-annotate --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all torch-env lint format compile images images-test lock clean
+.PHONY: help install demo test test-all torch-env preflight-env lint format compile images images-test lock clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## Make .venv from the lock file (the other targets do it themselves)
 
@@ -47,6 +47,14 @@ torch-env: .venv-torch/.installed ## Make .venv-torch: transformers 5 and torch,
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
 	@touch $@
 
+preflight-env: .venv-preflight/.installed ## Make .venv-preflight: the TPU's compiler, for `clozeflow preflight` (1 GB)
+
+.venv-preflight/.installed: requirements/preflight.lock
+	$(PYTHON) -m venv --clear .venv-preflight
+	.venv-preflight/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r requirements/preflight.lock
+	@touch $@
+
 lint: $(STAMP) ## Check format, style and types, and that compiled files are current
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -66,6 +74,7 @@ images: ## Build the container images (IMAGE, BASE_IMAGE, IMAGE_BUILDER=docker|p
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target cpu --tag $(IMAGE):cpu .
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target tpu --tag $(IMAGE):tpu .
 	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target dataflow --tag $(IMAGE):dataflow .
+	$(IMAGE_BUILDER) build --build-arg BASE_IMAGE=$(BASE_IMAGE) --target preflight --tag $(IMAGE):preflight .
 
 images-test: $(STAMP) ## Build the images on Debian's Python and run every stage in them (root, buildah, debootstrap)
 	$(BIN)/python images/test.py $(IMAGES_TEST_FLAGS)
@@ -76,8 +85,10 @@ lock: $(STAMP) ## Resolve the lock files again from pyproject.toml
 	$(LOCK) --extra cpu --extra sample --extra hub --extra language --extra beam --output-file requirements/dataflow.lock
 	@# tf-keras asks for plain tensorflow; two TensorFlows in one environment abort at import.
 	$(LOCK) --extra tpu --extra sample --extra hub --extra language --no-emit-package tensorflow --output-file requirements/tpu.lock
+	$(BIN)/uv pip compile requirements/preflight.in --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-header --no-annotate --quiet --output-file requirements/preflight.lock
 	echo uv | $(BIN)/uv pip compile - --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --quiet --output-file requirements/uv.lock
 
 clean: ## Remove .venv, build and caches (not runs/)
-	rm -rf .venv .venv-torch build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-torch .venv-preflight build .pytest_cache .mypy_cache .ruff_cache

@@ -19,6 +19,10 @@ class Shards(dsl.Dataset):
     """TFRecord files of fixed-length examples."""
 
 
+class PreflightReport(dsl.Artifact):
+    """What the TPU's compiler says of a training step."""
+
+
 class MaskedLM(dsl.Model):
     """What `AutoModelForMaskedLM.from_pretrained` opens."""
 

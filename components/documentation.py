@@ -38,6 +38,14 @@ def documented_by(*configs: type[StageConfig]) -> Callable[[Function], Function]
 
 def field_descriptions(config: type[StageConfig]) -> dict[str, str]:
     """Each field's description: the string that stands below it in the source, on one line."""
+    found: dict[str, str] = {}
+    for ancestor in reversed(config.__mro__):
+        if issubclass(ancestor, StageConfig):
+            found |= _own_descriptions(ancestor)
+    return found
+
+
+def _own_descriptions(config: type[StageConfig]) -> dict[str, str]:
     body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(config))).body[0]
     assert isinstance(body, ast.ClassDef)
     found = {}

@@ -11,4 +11,7 @@ TPU = "clozeflow:tpu"
 TPU_POD = "clozeflow:tpu-pod"
 """For slices of several hosts: its entry point, its base's own, starts the program on each."""
 
-DEFAULTS = {"cpu": CPU, "tpu": TPU, "tpu_pod": TPU_POD}
+PREFLIGHT = "clozeflow:preflight"
+"""`cpu` with the TPU's compiler beside it."""
+
+DEFAULTS = {"cpu": CPU, "tpu": TPU, "tpu_pod": TPU_POD, "preflight": PREFLIGHT}

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-ROLES = {"cpu": "cpu", "tpu": "tpu", "tpu_pod": "tpu-pod"}
+ROLES = {"cpu": "cpu", "tpu": "tpu", "tpu_pod": "tpu-pod", "preflight": "preflight"}
 """The role that an image plays in `compile.py`, and its tag."""
 
 
@@ -22,7 +22,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("name")
     parser.add_argument("--builder", choices=("docker", "podman", "buildah"), default="docker")
-    parser.add_argument("--roles", nargs="+", choices=tuple(ROLES), default=["cpu", "tpu"])
+    parser.add_argument(
+        "--roles", nargs="+", choices=tuple(ROLES), default=["cpu", "tpu", "preflight"]
+    )
     parser.add_argument("--output", type=Path, default=Path("images.json"))
     parser.add_argument("--push-flag", action="append", default=[], help="for the builder's push")
     options = parser.parse_args()

@@ -10,6 +10,7 @@ from clozeflow.errors import UserError
 from components.corpus.component import corpus
 from components.evaluate.component import evaluate
 from components.predict.component import predict
+from components.preflight.component import preflight
 from components.publish.component import publish
 from components.shard.component import shard
 from components.summary.component import summary
@@ -22,7 +23,9 @@ from pipelines.pretrain import pretrain_pipeline
 
 COMPONENTS: Mapping[str, BaseComponent] = {
     component.name: component
-    for component in (corpus, tokenizer, shard, train, evaluate, publish, predict, summary)
+    for component in (
+        *(corpus, tokenizer, shard, preflight, train, evaluate, publish, predict, summary),
+    )
 }
 
 PIPELINES: Mapping[str, Callable[[Variant], BaseComponent]] = {

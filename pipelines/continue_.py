@@ -3,16 +3,19 @@
 1. corpus: reads the sources; cleans, deduplicates and splits the documents.
 2. tokenizer: an importer node that names the folder of the model's own tokenizer.
 3. shard: tokenizes the corpus and packs it into examples of one length.
-4. train: goes on from the model's weights; on Vertex AI this is a custom job on a TPU slice.
-5. evaluate: asks the new model and the old one the same questions about the new text.
-6. publish: sends a blessed model to where it is asked for, with a model card.
-7. summary: says how the run ended and what it made, whatever its end.
+4. preflight: where a TPU slice is to train, has the step compiled for it, and ends the run where it
+   does not fit.
+5. train: goes on from the model's weights; on Vertex AI this is a custom job on a TPU slice.
+6. evaluate: asks the new model and the old one the same questions about the new text.
+7. publish: sends a blessed model to where it is asked for, with a model card.
+8. summary: says how the run ended and what it made, whatever its end.
 """
 
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.preflight.config import PreflightConfig
 from clozeflow.publishing.config import PublishConfig
 from clozeflow.shards.config import ShardConfig
 from clozeflow.training.config import TrainConfig
@@ -29,7 +32,7 @@ def continue_pipeline(variant: Variant = HERE) -> BaseComponent:
     return make_pipeline(
         continue_training,
         variant,
-        *(CorpusConfig, ShardConfig, TrainConfig, EvaluateConfig, PublishConfig),
+        *(CorpusConfig, ShardConfig, TrainConfig, PreflightConfig, EvaluateConfig, PublishConfig),
         name="continue",
         display_name="Take a masked language model on to a new corpus",
     )
@@ -57,9 +60,9 @@ def continue_training(
         pieces = imported(tokenizer_uri, Tokenizer, "2 Tokenizer")
         before = imported(init_from, MaskedLM, "2 Model")
         rows = task("3 Shards", shard, values, corpus=text, tokenizer=pieces).outputs["shards"]
-        trained = task("4 Training", variant.train, values, shards=rows, tokenizer=pieces)
+        trained = variant.train_after_preflight(values, first=4, shards=rows, tokenizer=pieces)
         model = trained.outputs["model"]
         evaluated = task(
-            "5 Evaluation", evaluate, values, model=model, shards=rows, baseline=before
+            "6 Evaluation", evaluate, values, model=model, shards=rows, baseline=before
         )
-        variant.publish_if_blessed("6 Publication", values, evaluated, model=model)
+        variant.publish_if_blessed("7 Publication", values, evaluated, model=model)

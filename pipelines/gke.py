@@ -54,5 +54,8 @@ def gke_variant(tpu: Slice, **others: Any) -> Variant:
 
     on_tpu = kfp_components.load_component_from_text(compiled(train, {"cpu": images.TPU}))
     return Variant(
-        train=on_tpu, settle_train=settle, **{"num_retries": 2, "corpus_gib": 1.0, **others}
+        train=on_tpu,
+        settle_train=settle,
+        fixed={"tpu": tpu.name},
+        **{"num_retries": 2, "corpus_gib": 1.0, **others},
     )

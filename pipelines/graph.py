@@ -12,6 +12,7 @@ from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.config import StageConfig
 from components.documentation import documented_by
+from components.preflight.component import preflight
 from components.publish.component import publish
 from components.summary.component import summary
 from components.train.component import train
@@ -31,6 +32,8 @@ class Variant:
     job_parameters: Mapping[str, type] = dataclasses.field(default_factory=dict)
     """Parameters that the pipeline gets besides its own, and hands on to that component."""
     job_descriptions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Parameters of a pipeline that the place decides: there they are none."""
     num_retries: int = 0
     """How often a task that failed is tried again, training apart."""
     corpus_gib: float = 0.0
@@ -62,12 +65,28 @@ class Variant:
         if component is self.train:
             self.settle_train(task)
             return task
-        if self.num_retries:
+        if self.num_retries and component is not preflight:  # what does not fit never will
             task.set_retry(num_retries=self.num_retries, backoff_duration=_RETRY_AFTER)
         if self.corpus_gib:
             needs = resources_of(component.name, self.corpus_gib)
             task.set_cpu_limit(str(needs.num_cores)).set_memory_limit(f"{needs.memory_gib}Gi")
         return task
+
+    def train_after_preflight(
+        self, values: Mapping[str, Any], *, first: int, **artifacts: Any
+    ) -> dsl.PipelineTask:
+        """Trains, once the step is known to fit where a TPU is to train.
+
+        Args:
+            values: The pipeline's parameters.
+            first: The number of the first of the two tasks, for people.
+            **artifacts: The shards and their tokenizer.
+        """
+        # In a pipeline `require` is a list of thresholds for the evaluation.
+        known = self.task(
+            f"{first} Preflight", preflight, values, leave_out=("require",), **artifacts
+        )
+        return self.task(f"{first + 1} Training", self.train, values, **artifacts).after(known)
 
     def publish_if_blessed(
         self,
@@ -167,7 +186,7 @@ def _with_job_parameters(function: Callable[..., None], variant: Variant) -> Cal
     Required ones come first, as Python demands.
     """
     parameters = inspect.signature(function).parameters.values()
-    own = [p for p in parameters if p.name not in ("variant", "job")]
+    own = [p for p in parameters if p.name not in ("variant", "job", *variant.fixed)]
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     job = [
         inspect.Parameter(name, kind, annotation=type_)
@@ -177,7 +196,10 @@ def _with_job_parameters(function: Callable[..., None], variant: Variant) -> Cal
 
     @functools.wraps(function)
     def wrapper(*args: Any) -> None:
-        function(variant, **dict(zip(signature.parameters, args, strict=True)))
+        given = dict(zip(signature.parameters, args, strict=True))
+        taken = inspect.signature(function).parameters
+        fixed = {name: value for name, value in variant.fixed.items() if name in taken}
+        function(variant, **fixed, **given)
 
     wrapper.__signature__ = signature  # type: ignore[attr-defined]
     lines = [f"    {name}: {text}" for name, text in variant.job_descriptions.items()]

@@ -3,7 +3,6 @@
 import contextlib
 import enum
 import io
-import os
 import shlex
 import signal
 import sys
@@ -16,7 +15,7 @@ from kfp import local
 from kfp.dsl.base_component import BaseComponent
 from kfp.local import config as local_config
 
-from clozeflow.cache import ENVIRONMENT_VARIABLE
+from clozeflow.cache import default_folder
 from clozeflow.errors import UserError
 from pipelines.arguments import check_arguments, spec_of
 from pipelines.records import RunFolder, Status
@@ -86,9 +85,7 @@ def run(
 
 def cache_folder() -> Path:
     """Where stages look for finished work: shared by all runs of this user, or as asked."""
-    named = os.environ.get(ENVIRONMENT_VARIABLE)
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(home) / "clozeflow"
+    return default_folder()
 
 
 @contextlib.contextmanager

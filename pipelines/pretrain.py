@@ -3,16 +3,19 @@
 1. corpus: reads the sources; cleans, deduplicates and splits the documents.
 2. tokenizer: learns a vocabulary from the train split.
 3. shard: tokenizes the corpus and packs it into examples of one length.
-4. train: trains the model; on Vertex AI this is a custom job on a TPU slice.
-5. evaluate: asks the model for masked tokens of held-out text, and blesses it where it should.
-6. publish: sends a blessed model to where it is asked for, with a model card.
-7. summary: says how the run ended and what it made, whatever its end.
+4. preflight: where a TPU slice is to train, has the step compiled for it, and ends the run where it
+   does not fit.
+5. train: trains the model; on Vertex AI this is a custom job on a TPU slice.
+6. evaluate: asks the model for masked tokens of held-out text, and blesses it where it should.
+7. publish: sends a blessed model to where it is asked for, with a model card.
+8. summary: says how the run ended and what it made, whatever its end.
 """
 
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.preflight.config import PreflightConfig
 from clozeflow.publishing.config import PublishConfig
 from clozeflow.shards.config import ShardConfig
 from clozeflow.tokenizer.config import TokenizerConfig
@@ -29,7 +32,15 @@ def pretrain_pipeline(variant: Variant = HERE) -> BaseComponent:
     return make_pipeline(
         pretrain,
         variant,
-        *(CorpusConfig, TokenizerConfig, ShardConfig, TrainConfig, EvaluateConfig, PublishConfig),
+        *(
+            CorpusConfig,
+            TokenizerConfig,
+            ShardConfig,
+            TrainConfig,
+            PreflightConfig,
+            EvaluateConfig,
+            PublishConfig,
+        ),
         name="pretrain",
         display_name="Pretrain a masked language model",
     )
@@ -66,6 +77,8 @@ def pretrain(
     recompute: str = "none",
     dropout_rate: float = 0.1,
     seed: int = 0,
+    tpu: str = "",
+    preflight: str = "on",
     checkpoint_every_steps: int = 100,
     validate_every_steps: int = 0,
     keep: str = "last",
@@ -92,7 +105,7 @@ def pretrain(
         text = task("1 Corpus", corpus, values, leave_out=("require",)).outputs["corpus"]
         pieces = task("2 Tokenizer", tokenizer, values, corpus=text).outputs["tokenizer"]
         rows = task("3 Shards", shard, values, corpus=text, tokenizer=pieces).outputs["shards"]
-        trained = task("4 Training", variant.train, values, shards=rows, tokenizer=pieces)
+        trained = variant.train_after_preflight(values, first=4, shards=rows, tokenizer=pieces)
         model = trained.outputs["model"]
-        evaluated = task("5 Evaluation", evaluate, values, model=model, shards=rows)
-        variant.publish_if_blessed("6 Publication", values, evaluated, model=model)
+        evaluated = task("6 Evaluation", evaluate, values, model=model, shards=rows)
+        variant.publish_if_blessed("7 Publication", values, evaluated, model=model)

@@ -100,6 +100,7 @@ def vertex_variant(tpu: Slice, options: JobOptions | None = None, **others: Any)
         # By default the job's project and location are placeholders that only Vertex's own
         # backend knows; as parameters they are seen, and checked, before anything is sent.
         job_parameters={"project": str, "location": str},
+        fixed={"tpu": tpu.name},
         job_descriptions={
             "project": "The Google Cloud project that the training job runs in.",
             "location": "The region of the training job, for example us-west1.",

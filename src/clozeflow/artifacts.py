@@ -27,6 +27,7 @@ class ArtifactType(enum.StrEnum):
     CORPUS = "clozeflow.Corpus"
     TOKENIZER = "clozeflow.Tokenizer"
     SHARDS = "clozeflow.Shards"
+    PREFLIGHT_REPORT = "clozeflow.PreflightReport"
     MASKED_LM = "clozeflow.MaskedLM"
     CHECKPOINTS = "clozeflow.Checkpoints"
     EVALUATION = "clozeflow.Evaluation"

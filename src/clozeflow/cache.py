@@ -25,6 +25,13 @@ _MAX_PLACES = 8
 """Folders remembered for one key; the oldest are forgotten."""
 
 
+def default_folder() -> Path:
+    """Shared by all runs of this user, or where the environment says."""
+    named = os.environ.get(ENVIRONMENT_VARIABLE)
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(named) if named else Path(home) / "clozeflow"
+
+
 class StageCache:
     """An index of the finished artifacts on this machine."""
 

@@ -12,6 +12,7 @@ from clozeflow.config import StageConfig
 from clozeflow.corpus.config import CorpusConfig
 from clozeflow.evaluation.config import EvaluateConfig
 from clozeflow.prediction.config import PredictConfig
+from clozeflow.preflight.config import PreflightConfig
 from clozeflow.publishing.config import PublishConfig
 from clozeflow.shards.config import ShardConfig
 from clozeflow.tokenizer.config import TokenizerConfig
@@ -77,6 +78,15 @@ STAGES: Mapping[str, Stage] = {
             has_sources=True,
             output_name="shards",
             output_type=ArtifactType.SHARDS,
+        ),
+        Stage(
+            name="preflight",
+            package="preflight",
+            config=PreflightConfig,
+            optional_inputs={"shards": ArtifactType.SHARDS, "tokenizer": ArtifactType.TOKENIZER},
+            has_sources=True,
+            output_name="report",
+            output_type=ArtifactType.PREFLIGHT_REPORT,
         ),
         Stage(
             name="train",

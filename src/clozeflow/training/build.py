@@ -11,7 +11,7 @@ from transformers import AutoConfig
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
 from clozeflow.training import devices, schedules, sources, units
-from clozeflow.training.config import Compiler, MaskingUnit, TrainConfig
+from clozeflow.training.config import MaskingUnit, TrainConfig
 from clozeflow.training.masking import MaskingRule
 from clozeflow.training.model import (
     build_model,
@@ -39,7 +39,22 @@ def make_step(
     config: TrainConfig, shards: Artifact, tokenizer: PreTrainedTokenizerBase, strategy: Any
 ) -> TrainStep:
     """The model with its first weights, its optimizer, and the step that changes them."""
-    seq_len = shards.manifest.properties["seq_len"]
+    return step_for_rows(config, tokenizer, strategy, seq_len=shards.manifest.properties["seq_len"])
+
+
+def step_for_rows(
+    config: TrainConfig, tokenizer: PreTrainedTokenizerBase, strategy: Any, *, seq_len: int
+) -> TrainStep:
+    """What trains, and what preflight compiles.
+
+    Args:
+        config: The settings, with durations in steps.
+        tokenizer: Whose ids the rows hold.
+        strategy: The devices.
+        seq_len: Tokens in a row.
+    """
+    if devices.uses_tpu(strategy):
+        config = devices.on_tpu(config)
     with strategy.scope(), devices.precision_policy(config.precision, strategy):
         model = make_model(config, tokenizer, seq_len=seq_len)
         optimizer = OPTIMIZERS[config.optimizer](
@@ -54,7 +69,7 @@ def make_step(
         seed=config.seed,
         num_parts=config.gradient_accumulation_steps,
         recompute=config.recompute,
-        compiler=Compiler.XLA if devices.uses_tpu(strategy) else config.compiler,
+        compiler=config.compiler,
     )
 
 

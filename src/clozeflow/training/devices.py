@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import os
 import queue
@@ -17,7 +18,7 @@ import tensorflow as tf
 import tf_keras
 
 from clozeflow.errors import UserError
-from clozeflow.training.config import Distribution, Precision
+from clozeflow.training.config import Compiler, Distribution, Precision, TrainConfig
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,14 @@ def _check_reachable(master: str) -> None:
 def uses_tpu(strategy: tf.distribute.Strategy) -> bool:
     """Whether the step runs on a TPU."""
     return isinstance(strategy, tf.distribute.TPUStrategy)
+
+
+def on_tpu(config: TrainConfig) -> TrainConfig:
+    """The settings as a TPU takes them: bfloat16 where nothing else is said, compiled by XLA."""
+    precision = config.precision
+    if precision is Precision.AUTO:
+        precision = Precision.BFLOAT16
+    return dataclasses.replace(config, precision=precision, compiler=Compiler.XLA)
 
 
 @contextlib.contextmanager

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import TypeVar
 
 from clozeflow.training.config import DEFAULT_NUM_TRAIN_STEPS, TENTH_OF_RUN, TrainConfig
 
+_Config = TypeVar("_Config", bound=TrainConfig)
 
-def in_steps(config: TrainConfig, *, num_examples: int, seq_len: int) -> TrainConfig:
+
+def in_steps(config: _Config, *, num_examples: int, seq_len: int) -> _Config:
     """The settings with duration and warm-up in steps, whatever they were given in.
 
     Args:

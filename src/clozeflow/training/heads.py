@@ -79,23 +79,25 @@ def _encode(main: Any, input_ids: Any, attention_mask: Any, positions: Any, trai
 
 def _layer_at(layer: Any, hidden: Any, scores_mask: Any, positions: Any, training: bool) -> Any:
     """A layer's output at the positions: they attend to all of `hidden` [B, T, H]."""
-    queries = tf.gather(hidden, positions, batch_dims=1)
-    # transformers calls attention from some tokens to others "cross-attention".
-    context = layer.attention.self_attention(
-        hidden_states=queries,
-        attention_mask=None,
-        head_mask=None,
-        encoder_hidden_states=hidden,
-        encoder_attention_mask=scores_mask,
-        past_key_value=None,
-        output_attentions=False,
-        training=training,
-    )[0]
-    attended = layer.attention.dense_output(
-        hidden_states=context, input_tensor=queries, training=training
-    )
-    widened = layer.intermediate(hidden_states=attended)
-    return layer.bert_output(hidden_states=widened, input_tensor=attended, training=training)
+    with tf.name_scope("last_layer/attention"):
+        queries = tf.gather(hidden, positions, batch_dims=1)
+        # transformers calls attention from some tokens to others "cross-attention".
+        context = layer.attention.self_attention(
+            hidden_states=queries,
+            attention_mask=None,
+            head_mask=None,
+            encoder_hidden_states=hidden,
+            encoder_attention_mask=scores_mask,
+            past_key_value=None,
+            output_attentions=False,
+            training=training,
+        )[0]
+        attended = layer.attention.dense_output(
+            hidden_states=context, input_tensor=queries, training=training
+        )
+    with tf.name_scope("last_layer"):
+        widened = layer.intermediate(hidden_states=attended)
+        return layer.bert_output(hidden_states=widened, input_tensor=attended, training=training)
 
 
 _FORWARD: Mapping[str, Callable[..., Any]] = {

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from clozeflow.training.step import TrainStep
+from clozeflow.training.step import STRATEGY_REPLICAS, Replicas, TrainStep
 
 
 def batch_specs(*, num_rows: int, seq_len: int, num_masked_positions: int) -> Mapping[str, Any]:
@@ -33,7 +34,28 @@ def batch_specs(*, num_rows: int, seq_len: int, num_masked_positions: int) -> Ma
     }
 
 
-def step_hlo(step: TrainStep, specs: Mapping[str, Any]) -> bytes:
+def xla_replicas(num_replicas: int) -> Replicas:
+    """Replicas as XLA's operations know them: what a strategy on TPU cores comes to.
+
+    Args:
+        num_replicas: How many; one has nothing to add.
+    """
+    if num_replicas == 1:
+        return STRATEGY_REPLICAS
+    everyone = [list(range(num_replicas))]
+
+    def total(value: Any) -> Any:
+        return gen_xla_ops.xla_all_reduce(
+            input=value, group_assignment=everyone, reduce_op="Add", mode="CrossReplica"
+        )
+
+    return Replicas(
+        index=gen_xla_ops.xla_replica_id,
+        sums=lambda values: tf.nest.map_structure(total, values),
+    )
+
+
+def step_hlo(step: TrainStep, specs: Mapping[str, Any], *, num_replicas: int = 1) -> bytes:
     """One whole step of one replica as a serialised HLO module.
 
     Weights, slots and the batch are its arguments; the metrics and the new weights and slots
@@ -43,12 +65,14 @@ def step_hlo(step: TrainStep, specs: Mapping[str, Any]) -> bytes:
         step: Made under TensorFlow's default strategy, in the arithmetic of the TPU
             (`precision_policy`).
         specs: See `batch_specs`.
+        num_replicas: Over which sums and gradients are added up.
     """
+    replicas = xla_replicas(num_replicas)
     names = sorted(specs)  # the arguments' order
 
     @tf.function(jit_compile=True, autograph=False)
     def one_step(number: Any, *values: Any) -> Any:
-        return step.replica_step(dict(zip(names, values, strict=True)), number)
+        return step.replica_step(dict(zip(names, values, strict=True)), number, replicas)
 
     arguments = (tf.TensorSpec([], tf.int64), *(specs[name] for name in names))
     return one_step.experimental_get_compiler_ir(*arguments)(stage="hlo_serialized")

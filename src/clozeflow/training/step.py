@@ -5,7 +5,8 @@ Shape legend: B rows on a replica, T tokens in a row, P masked positions in a ro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -29,6 +30,29 @@ class StepMetrics(NamedTuple):
     gradient_norm: float
     """Before clipping."""
     learning_rate: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Replicas:
+    """What a replica knows of the others."""
+
+    index: Callable[[], Any]
+    """Which of them it is: int32 scalar."""
+    sums: Callable[[Any], Any]
+    """Tensors, in any structure, added up over all of them."""
+
+
+def _strategy_index() -> Any:
+    return tf.distribute.get_replica_context().replica_id_in_sync_group
+
+
+def _strategy_sums(values: Any) -> Any:
+    replica = tf.distribute.get_replica_context()
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+STRATEGY_REPLICAS = Replicas(index=_strategy_index, sums=_strategy_sums)
+"""Those of TensorFlow's strategy."""
 
 
 class TrainStep:
@@ -107,27 +131,33 @@ class TrainStep:
             rows = rows.write(index, last_row)
         return rows.stack(), waited
 
-    def replica_step(self, batch: dict[str, Any], step: Any) -> Any:
+    def replica_step(
+        self, batch: dict[str, Any], step: Any, replicas: Replicas = STRATEGY_REPLICAS
+    ) -> Any:
         """One step, as each replica does it.
 
         Args:
             batch: The replica's rows, as `masking.mask_batch` makes them.
             step: int64 scalar.
+            replicas: How it knows of the others.
 
         Returns:
             float32 [4], the same on each replica.
         """
-        replica = tf.distribute.get_replica_context()
-        sums, gradients = self._work(batch, step, replica.replica_id_in_sync_group)
-        sums, gradients = replica.all_reduce(tf.distribute.ReduceOp.SUM, (sums, gradients))
+        sums, gradients = self._work(batch, step, replicas.index())
+        sums, gradients = replicas.sums((sums, gradients))
         loss_sum, num_correct, num_masked = tf.unstack(sums)
-        # Sums are divided here, after the replicas are added: a masked token weighs the same
-        # wherever it is. Mean and clipping are one factor: one pass over the gradients.
-        norm = tf.linalg.global_norm(gradients) / num_masked
-        scale = self._max_gradient_norm / tf.maximum(norm, self._max_gradient_norm) / num_masked
-        gradients = [gradient * scale for gradient in gradients]
-        rate = self._schedule(step)
-        replica.merge_call(self._update, args=(gradients, rate, step))
+        # Scopes are for profiles, and for preflight's account of where cycles go.
+        with tf.name_scope("optimizer"):
+            # Sums are divided here, after the replicas are added: a masked token weighs the same
+            # wherever it is. Mean and clipping are one factor: one pass over the gradients.
+            norm = tf.linalg.global_norm(gradients) / num_masked
+            highest = self._max_gradient_norm
+            scale = highest / tf.maximum(norm, highest) / num_masked
+            gradients = [gradient * scale for gradient in gradients]
+            rate = self._schedule(step)
+            replica = tf.distribute.get_replica_context()
+            replica.merge_call(self._update, args=(gradients, rate, step))
         return tf.stack([loss_sum / num_masked, num_correct / num_masked, norm, rate])
 
     def _update(self, strategy: Any, gradients: Sequence[Any], rate: Any, step: Any) -> None:
@@ -193,12 +223,13 @@ def loss_sums(
         training=training,
     )
     labels_BP, weights_BP = batch["masked_labels"], batch["masked_weights"]
-    losses_BP, guesses_BP = kernels.token_losses(logits_BPV, labels_BP)
-    correct_BP = tf.cast(guesses_BP == labels_BP, tf.float32)
-    return tf.stack(
-        [
-            tf.reduce_sum(losses_BP * weights_BP),
-            tf.reduce_sum(correct_BP * weights_BP),
-            tf.reduce_sum(weights_BP),
-        ]
-    )
+    with tf.name_scope("loss"):
+        losses_BP, guesses_BP = kernels.token_losses(logits_BPV, labels_BP)
+        correct_BP = tf.cast(guesses_BP == labels_BP, tf.float32)
+        return tf.stack(
+            [
+                tf.reduce_sum(losses_BP * weights_BP),
+                tf.reduce_sum(correct_BP * weights_BP),
+                tf.reduce_sum(weights_BP),
+            ]
+        )
