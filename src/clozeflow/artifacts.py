@@ -67,6 +67,7 @@ class FileEntry:
     def from_dict(cls, entry: Mapping[str, Any]) -> Self:
         """The reverse of `to_dict`."""
         own = {field.name for field in dataclasses.fields(cls)}
+        check_inside(entry["path"])
         return cls(
             **{key: value for key, value in entry.items() if key in own},
             counts={key: value for key, value in entry.items() if key not in own},
@@ -221,6 +222,16 @@ def fingerprint_of(value: Any) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
+def check_inside(path: str) -> None:
+    """Refuses a file's name that leads out of its artifact's folder.
+
+    Raises:
+        ValueError: It does.
+    """
+    if not path or path.startswith("/") or "\\" in path or {"", ".", ".."} & {*path.split("/")}:
+        raise ValueError(f"{path!r} is no name of a file below a folder")
+
+
 def hash_file(location: str) -> tuple[int, str]:
     """The size in bytes and the SHA-256 (hex) of a file, read in pieces."""
     with storage.open_read(location) as file:
@@ -269,7 +280,7 @@ def read_manifest(folder: str) -> Manifest:
         value = json.loads(storage.read_text(location))
         manifest = Manifest.from_dict(value)
         stated = value["fingerprint"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             location, f"is no manifest of clozeflow: {error!r}", fix="Make the artifact again."
         ) from None

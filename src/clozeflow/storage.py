@@ -217,6 +217,26 @@ def list_files(folder: str) -> list[str]:
     return sorted(p for p in found if not p.rsplit("/", 1)[-1].startswith(TEMPORARY_PREFIX))
 
 
+def list_sizes(folder: str) -> dict[str, int]:
+    """Every file below the folder with its size in bytes, hidden files and folders left out."""
+    fs, root = filesystem(folder)
+    root = root.rstrip("/")
+    found = fs.find(root, detail=True)
+    sizes = {path.removeprefix(root).lstrip("/"): int(i["size"]) for path, i in found.items()}
+    return {
+        path: size
+        for path, size in sorted(sizes.items())
+        if not any(name.startswith(".") for name in path.split("/"))
+    }
+
+
+def remove_temporaries(folder: str) -> None:
+    """Removes the half-written files that a killed run left; nobody may be writing there."""
+    if not is_remote(folder):
+        for path in local_path(folder).rglob(f"{TEMPORARY_PREFIX}*"):
+            path.unlink(missing_ok=True)
+
+
 def glob(pattern: str) -> list[str]:
     """The files that match a pattern, sorted, as locations of the pattern's own kind."""
     fs, path = filesystem(pattern)
