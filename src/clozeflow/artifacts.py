@@ -153,8 +153,8 @@ class Manifest:
         return next(i for i in self.inputs if i.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON-serialisable values."""
-        return {
+        """The manifest as JSON-serialisable values, with a digest of them all."""
+        value = {
             "type": self.type,
             "schema_version": self.schema_version,
             "fingerprint": self.fingerprint,
@@ -177,6 +177,7 @@ class Manifest:
             "metrics": dict(self.metrics),
             "parameters": dict(self.parameters),
         }
+        return {**value, "digest": fingerprint_of(value)}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -280,6 +281,9 @@ def read_manifest(folder: str) -> Manifest:
         value = json.loads(storage.read_text(location))
         manifest = Manifest.from_dict(value)
         stated = value["fingerprint"]
+        # A manifest without a digest is one of before there were digests.
+        digest = value.pop("digest", None) or fingerprint_of(value)
+        is_as_written = digest == fingerprint_of(value)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             location, f"is no manifest of clozeflow: {error!r}", fix="Make the artifact again."
@@ -298,6 +302,12 @@ def read_manifest(folder: str) -> Manifest:
             "was changed after it was written: its fingerprint does not cover what it says",
             got=manifest.fingerprint,
             expected=stated,
+            fix="Make the artifact again.",
+        )
+    if not is_as_written:
+        raise UserError(
+            location,
+            "was changed after it was written: its digest is not that of what it says",
             fix="Make the artifact again.",
         )
     return manifest

@@ -43,9 +43,10 @@ def main() -> None:
             row = one_run(calm, asked.seed, number, asked.output.resolve() / "run")
             with log.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            print(json.dumps(row), flush=True)
+            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.flush()
     rows = [row for row in read(log) if row["run"] < asked.runs]
-    print(table(rows))
+    sys.stdout.write(table(rows) + "\n")
     sys.exit(any(row["faults"] for row in rows))
 
 

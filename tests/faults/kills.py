@@ -99,6 +99,19 @@ def kill_at_event(calm: Calm, stage: str, folder: Path, event: int, **faults: An
     return report
 
 
+def kill_after(calm: Calm, stage: str, folder: Path, name: str, **faults: Any) -> Report:
+    """Kills a stage when a file of that name has appeared, then runs it to its end."""
+    report = Report(stage=stage, how=f"SIGKILL after {name}")
+    process, errors = _start(_arguments(calm, stage, folder), folder / "errors.txt", **faults)
+    while process.poll() is None and not list(folder.rglob(name)):
+        time.sleep(0.01)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
+    _wait(process, errors, report)
+    finish(calm, stage, folder, report, **faults)
+    return report
+
+
 def finish(calm: Calm, stage: str, folder: Path, report: Report, **faults: Any) -> None:
     """Runs the stage until it is done, and compares."""
     arguments = _arguments(calm, stage, folder)

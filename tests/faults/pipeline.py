@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clozeflow import artifacts, storage
+from clozeflow.config import flag
 
 INJECTION = Path(__file__).parent / "injection"
 ROOT = Path(__file__).parents[2]
@@ -75,42 +76,46 @@ class Pipeline:
 
     def arguments(self, stage: str, *, output: str = "", num_workers: int = 2) -> list[str]:
         """A stage's command, from `clozeflow` on; `output` in place of the usual folder."""
-        inputs = {
-            name: storage.join(self.folder, name)
-            for name in {
-                "tokenizer": ("corpus",),
-                "shard": ("corpus", "tokenizer"),
-                "train": ("shards", "tokenizer"),
-                "evaluate": ("model", "shards"),
-                "publish": ("model", "evaluation"),
-            }.get(stage, ())
-        }
-        workers = {"num-workers": num_workers} if stage in STAGES[:3] else {}
-        flags = {**inputs, "output": output or self.output(stage), **workers}
-        flags |= self._settings(stage)
-        return [stage, *(text for name, value in flags.items() for text in (f"--{name}", value))]
+        workers = {"num_workers": num_workers} if stage in STAGES[:3] else {}
+        given = {**self.inputs(stage), "output": output or self.output(stage), **workers}
+        flags = [stage]
+        for name, value in (given | self.settings(stage)).items():
+            flags += [flag(name), *map(str, value if isinstance(value, tuple) else (value,))]
+        return flags
 
-    def _settings(self, stage: str) -> dict[str, Any]:
+    def inputs(self, stage: str) -> dict[str, str]:
+        """The folders of a stage's inputs."""
+        names = {
+            "tokenizer": ("corpus",),
+            "shard": ("corpus", "tokenizer"),
+            "train": ("shards", "tokenizer"),
+            "evaluate": ("model", "shards"),
+            "publish": ("model", "evaluation"),
+        }
+        return {name: storage.join(self.folder, name) for name in names.get(stage, ())}
+
+    def settings(self, stage: str) -> dict[str, Any]:
+        """A stage's settings, by the names of its config's fields."""
         return {
             "corpus": {
-                "source": f"{self.sources}/*.txt",
-                "validation-fraction": 0.1,
-                "test-fraction": 0.05,
+                "source": (f"{self.sources}/*.txt",),
+                "validation_fraction": 0.1,
+                "test_fraction": 0.05,
             },
-            "tokenizer": {"vocab-size": 300},
-            "shard": {"seq-len": 32, "examples-per-shard": 64},
+            "tokenizer": {"vocab_size": 300},
+            "shard": {"seq_len": 32, "examples_per_shard": 64},
             "train": {
-                "model-config": f"{self.sources}/model.json",
-                "num-train-steps": NUM_TRAIN_STEPS,
-                "warmup-steps": 4,
-                "global-batch-size": 16,
-                "log-every-steps": 7,
-                "checkpoint-every-steps": 4,
-                "steps-per-call": 2,
-                "validate-every-steps": 12,
+                "model_config": f"{self.sources}/model.json",
+                "num_train_steps": NUM_TRAIN_STEPS,
+                "warmup_steps": 4,
+                "global_batch_size": 16,
+                "log_every_steps": 7,
+                "checkpoint_every_steps": 4,
+                "steps_per_call": 2,
+                "validate_every_steps": 12,
             },
-            "evaluate": {"require": "mask_loss<100"},
-            "publish": {"publish-to": self.published()},
+            "evaluate": {"require": ("mask_loss<100",)},
+            "publish": {"publish_to": self.published()},
         }[stage]
 
 

@@ -86,9 +86,9 @@ def _kill_at(below, event):
         if name == "open" and not (len(arguments) > 2 and int(arguments[2] or 0) & 3):
             return  # opened for reading
         path = arguments[0]
-        if isinstance(path, (str, os.PathLike)) and str(path).startswith(below):
-            if next(counter) == event:
-                os.kill(main_pid, signal.SIGKILL)
+        is_below = isinstance(path, (str, os.PathLike)) and str(path).startswith(below)
+        if is_below and next(counter) == event:
+            os.kill(main_pid, signal.SIGKILL)
 
     sys.addaudithook(audit)
 
