@@ -121,7 +121,8 @@ def _work(
         storage.remove_folder(work_folder(output))
         logger.info("%s: taken from an earlier run", stage.name)
         return earlier
-    outcome = stage.function("run")(config, opened, output)
+    with storage.refusals_in_words(output):
+        outcome = stage.function("run")(config, opened, output)
     manifest = _manifest(stage, config, refs, key, outcome, output)
     artifacts.write_manifest(output, manifest)
     storage.remove_folder(work_folder(output))

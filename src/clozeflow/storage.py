@@ -174,13 +174,39 @@ def _temporary_path(location: str) -> Iterator[Path]:
     except OSError as error:
         raise write_error(location, error) from error
     try:
-        yield Path(name)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            raise write_error(location, error) from error
-        raise
+        with refusals_in_words(location):
+            yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+"""Of a disk that is full, mounted for reading, or broken."""
+
+
+@contextlib.contextmanager
+def refusals_in_words(location: str) -> Iterator[None]:
+    """Turns a disk's refusal to take more into the user's error that it is, whoever met it.
+
+    Libraries that write by themselves (safetensors, HDF5, TensorFlow) have exceptions of their
+    own, with the system's words in them.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        number = _refusal(error)
+        if number is None:
+            raise
+        raise write_error(location, OSError(number, os.strerror(number))) from error
+
+
+def _refusal(error: Exception) -> int | None:
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        return error.errno
+    text = str(error)
+    return next((number for number in _REFUSALS if os.strerror(number) in text), None)
 
 
 def write_error(location: str, error: OSError) -> UserError:
