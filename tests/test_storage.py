@@ -1,5 +1,6 @@
 """Files appear whole or not at all, on this machine and on an object store."""
 
+import errno
 import socket
 import uuid
 from pathlib import Path
@@ -90,6 +91,23 @@ def test_full_disk_is_said_in_words():
         error = full
     with pytest.raises(UserError, match="disk is full"):
         raise storage.write_error("x", error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError("Unable to write (errno = 28, error message = 'No space left on device')"),
+        RuntimeError("I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_library_that_meets_the_full_disk(tmp_path, error):
+    in_words = pytest.raises(UserError, match="weights: the disk is full")
+    with in_words, storage.atomic_path(f"{tmp_path}/weights"):
+        raise error
+    as_it_was = pytest.raises(RuntimeError, match="of another kind")
+    with as_it_was, storage.refusals_in_words("x"):
+        raise RuntimeError("of another kind")
 
 
 def test_a_file_in_the_way_of_a_folder(tmp_path):

@@ -68,6 +68,7 @@ class FileEntry:
     def from_dict(cls, entry: Mapping[str, Any]) -> Self:
         """The reverse of `to_dict`."""
         own = {field.name for field in dataclasses.fields(cls)}
+        check_inside(entry["path"])
         return cls(
             **{key: value for key, value in entry.items() if key in own},
             counts={key: value for key, value in entry.items() if key not in own},
@@ -153,8 +154,8 @@ class Manifest:
         return next(i for i in self.inputs if i.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """The manifest as JSON-serialisable values."""
-        return {
+        """The manifest as JSON-serialisable values, with a digest of them all."""
+        value = {
             "type": self.type,
             "schema_version": self.schema_version,
             "fingerprint": self.fingerprint,
@@ -177,6 +178,7 @@ class Manifest:
             "metrics": dict(self.metrics),
             "parameters": dict(self.parameters),
         }
+        return {**value, "digest": fingerprint_of(value)}
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Self:
@@ -220,6 +222,16 @@ def fingerprint_of(value: Any) -> str:
     """`sha256:…` of a JSON-serialisable value in its canonical form."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_inside(path: str) -> None:
+    """Refuses a file's name that leads out of its artifact's folder.
+
+    Raises:
+        ValueError: It does.
+    """
+    if not path or path.startswith("/") or "\\" in path or {"", ".", ".."} & {*path.split("/")}:
+        raise ValueError(f"{path!r} is no name of a file below a folder")
 
 
 def hash_file(location: str) -> tuple[int, str]:
@@ -270,7 +282,10 @@ def read_manifest(folder: str) -> Manifest:
         value = json.loads(storage.read_text(location))
         manifest = Manifest.from_dict(value)
         stated = value["fingerprint"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # A manifest without a digest is one of before there were digests.
+        digest = value.pop("digest", None) or fingerprint_of(value)
+        is_as_written = digest == fingerprint_of(value)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             location, f"is no manifest of clozeflow: {error!r}", fix="Make the artifact again."
         ) from None
@@ -288,6 +303,12 @@ def read_manifest(folder: str) -> Manifest:
             "was changed after it was written: its fingerprint does not cover what it says",
             got=manifest.fingerprint,
             expected=stated,
+            fix="Make the artifact again.",
+        )
+    if not is_as_written:
+        raise UserError(
+            location,
+            "was changed after it was written: its digest is not that of what it says",
             fix="Make the artifact again.",
         )
     return manifest

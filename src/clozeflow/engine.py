@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import importlib
 import json
+import logging
 import multiprocessing
 import os
 import shlex
@@ -22,6 +23,8 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 from clozeflow import storage
 from clozeflow.errors import UserError
 from clozeflow.progress import progress
+
+logger = logging.getLogger(__name__)
 
 Unit = TypeVar("Unit")
 
@@ -185,11 +188,21 @@ def recorded(ledger: str) -> dict[int, Any]:
     )
     # In an object store each takes a while, and there may be thousands.
     with concurrent.futures.ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        texts = pool.map(lambda name: storage.read_text(storage.join(ledger, name)), names)
+        results = pool.map(lambda name: _read_record(storage.join(ledger, name)), names)
         return {
-            int(name.removesuffix(_RECORD)): json.loads(text)
-            for name, text in zip(names, texts, strict=True)
+            int(name.removesuffix(_RECORD)): result[0]
+            for name, result in zip(names, results, strict=True)
+            if result
         }
+
+
+def _read_record(location: str) -> tuple[Any] | None:
+    """A unit's result, or None for a record that a broken disk left: the unit is done again."""
+    try:
+        return (json.loads(storage.read_text(location)),)
+    except ValueError:
+        logger.warning("%s: is damaged: its unit of work is done again", location)
+        return None
 
 
 def _run(

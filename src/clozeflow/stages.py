@@ -23,7 +23,9 @@ from clozeflow.artifacts import Artifact, ArtifactType, FileEntry, InputRef, Man
 from clozeflow.cache import StageCache
 from clozeflow.config import StageConfig
 from clozeflow.errors import UserError
+from clozeflow.locking import only_run
 from clozeflow.registry import Stage
+from clozeflow.verification import check_at_once
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +85,8 @@ def run_stage(
         cache: Where finished work is looked up by its key and remembered.
 
     Raises:
-        UserError: An input is not what the stage reads, or the folder holds something else.
+        UserError: An input is not what the stage reads or not whole, the folder holds something
+            else, or another run is at work in it.
     """
     if not output.strip():
         raise UserError("--output", "is empty", fix="Name the folder of the artifact to make.")
@@ -94,13 +97,28 @@ def run_stage(
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)
     config.check_inputs(opened, output)
+    for artifact in opened.values():
+        check_at_once(artifact)
     refs = _input_refs(stage, config, opened)
     key = work_key(stage, config, refs)
     if artifacts.is_finished(output):
-        manifest = _finished(output, stage, config, refs, key)
-        if cache:
-            cache.remember(key, output)
-        return manifest
+        return _finished(output, stage, config, refs, key, cache)
+    with only_run(output):
+        if artifacts.is_finished(output):  # by a run that was at work until now
+            return _finished(output, stage, config, refs, key, cache)
+        return _work(stage, config, opened, refs, key, output, cache)
+
+
+def _work(
+    stage: Stage,
+    config: StageConfig,
+    opened: Mapping[str, Artifact],
+    refs: tuple[InputRef, ...],
+    key: str,
+    output: str,
+    cache: StageCache | None,
+) -> Manifest:
+    """Makes the artifact in a folder that no other run works in."""
     if _start(output, key, stage, config, refs) is Begun.FORKED:
         key, cache = _FORKED + key, None  # not what these settings alone would make
     if cache and (earlier := cache.restore(key, output, inputs=refs, keep=WORK_FOLDER)):
@@ -108,13 +126,14 @@ def run_stage(
         logger.info("%s: taken from an earlier run", stage.name)
         return earlier
     try:
-        outcome = stage.function("run")(config, opened, output)
+        with storage.refusals_in_words(output):
+            outcome = stage.function("run")(config, opened, output)
     except UserError:
         _forget_if_nothing_was_done(output)
         raise
     manifest = _manifest(stage, config, refs, key, outcome, output)
     artifacts.write_manifest(output, manifest)
-    storage.remove_folder(storage.join(output, WORK_FOLDER))
+    storage.remove_folder(work_folder(output))
     if cache:
         cache.remember(key, output)
     return manifest
@@ -192,18 +211,27 @@ def _check_chain(opened: Mapping[str, Artifact], free_inputs: frozenset[str]) ->
 
 
 def _finished(
-    output: str, stage: Stage, config: StageConfig, refs: tuple[InputRef, ...], key: str
+    output: str,
+    stage: Stage,
+    config: StageConfig,
+    refs: tuple[InputRef, ...],
+    key: str,
+    cache: StageCache | None,
 ) -> Manifest:
     """The artifact that is there already, if it is the one asked for."""
     manifest = artifacts.read_manifest(output)
-    if manifest.work_key in (key, _FORKED + key):
-        logger.info("%s: already done in %s", stage.name, output)
-        return manifest
-    raise UserError(
-        output,
-        f"holds another artifact: {'; '.join(_differences(manifest, stage, config, refs))}",
-        fix="Give another --output, or delete the folder.",
-    )
+    if manifest.work_key not in (key, _FORKED + key):
+        raise UserError(
+            output,
+            f"holds another artifact: {'; '.join(_differences(manifest, stage, config, refs))}",
+            fix="Give another --output, or delete the folder.",
+        )
+    logger.info("%s: already done in %s", stage.name, output)
+    with contextlib.suppress(OSError):  # the folder may be read-only by now
+        storage.remove_folder(work_folder(output))  # left by a run killed at its very end
+    if cache:
+        cache.remember(key, output)
+    return manifest
 
 
 def _differences(
@@ -243,6 +271,7 @@ def _start(
         UserError: The folder holds what clozeflow did not begin, or work with other settings of
             a stage that refuses them.
     """
+    storage.remove_temporaries(output)
     marker, asked_file = (storage.join(output, name) for name in _MARKERS)
     begun = Begun.PLAINLY
     if storage.is_file(marker):
@@ -254,8 +283,8 @@ def _start(
             begun = Begun.FORKED
         else:
             logger.warning("%s: unfinished work with other settings is thrown away", output)
-            storage.remove_folder(output)
-    elif storage.list_files(output):
+            _throw_away(output, marker)
+    elif _others_files(output):
         raise UserError(
             output,
             "is not empty and was not begun by clozeflow",
@@ -272,6 +301,21 @@ def _forget_if_nothing_was_done(output: str) -> None:
     if set(storage.list_files(output)) <= set(_MARKERS):
         with contextlib.suppress(OSError):  # a mount cannot be removed
             storage.remove_folder(output)
+
+
+def _others_files(output: str) -> list[str]:
+    """What is in the folder besides a work folder, which a run may have begun without its key."""
+    return [n for n in storage.list_files(output) if not n.startswith(f"{WORK_FOLDER}/")]
+
+
+def _throw_away(output: str, marker: str) -> None:
+    """Empties the folder; what says that it is ours goes last: a kill leaves it ours.
+
+    The folder itself stays: this run's lock is on it.
+    """
+    for name in storage.list_files(output):
+        if storage.join(output, name) != marker:
+            storage.remove_file(storage.join(output, name))
 
 
 def _refuse_unless_forked(

@@ -174,13 +174,39 @@ def _temporary_path(location: str) -> Iterator[Path]:
     except OSError as error:
         raise write_error(location, error) from error
     try:
-        yield Path(name)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-            raise write_error(location, error) from error
-        raise
+        with refusals_in_words(location):
+            yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO)
+"""Of a disk that is full, mounted for reading, or broken."""
+
+
+@contextlib.contextmanager
+def refusals_in_words(location: str) -> Iterator[None]:
+    """Turns a disk's refusal to take more into the user's error that it is, whoever met it.
+
+    Libraries that write by themselves (safetensors, HDF5, TensorFlow) have exceptions of their
+    own, with the system's words in them.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        number = _refusal(error)
+        if number is None:
+            raise
+        raise write_error(location, OSError(number, os.strerror(number))) from error
+
+
+def _refusal(error: Exception) -> int | None:
+    if isinstance(error, OSError) and error.errno in _REFUSALS:
+        return error.errno
+    text = str(error)
+    return next((number for number in _REFUSALS if os.strerror(number) in text), None)
 
 
 def write_error(location: str, error: OSError) -> UserError:
@@ -215,6 +241,26 @@ def list_files(folder: str) -> list[str]:
     root = root.rstrip("/")
     found = [path.removeprefix(root).lstrip("/") for path in fs.find(root)]
     return sorted(p for p in found if not p.rsplit("/", 1)[-1].startswith(TEMPORARY_PREFIX))
+
+
+def list_sizes(folder: str) -> dict[str, int]:
+    """Every file below the folder with its size in bytes, hidden files and folders left out."""
+    fs, root = filesystem(folder)
+    root = root.rstrip("/")
+    found = fs.find(root, detail=True)
+    sizes = {path.removeprefix(root).lstrip("/"): int(i["size"]) for path, i in found.items()}
+    return {
+        path: size
+        for path, size in sorted(sizes.items())
+        if not any(name.startswith(".") for name in path.split("/"))
+    }
+
+
+def remove_temporaries(folder: str) -> None:
+    """Removes the half-written files that a killed run left; nobody may be writing there."""
+    if not is_remote(folder):
+        for path in local_path(folder).rglob(f"{TEMPORARY_PREFIX}*"):
+            path.unlink(missing_ok=True)
 
 
 def glob(pattern: str) -> list[str]:
