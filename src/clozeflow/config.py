@@ -14,12 +14,9 @@ import enum
 import math
 import typing
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from clozeflow.errors import UserError
-
-if TYPE_CHECKING:
-    from clozeflow.artifacts import Artifact
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,14 +41,6 @@ class StageConfig:
 
         Args:
             locations: The folders of the stage's inputs and of its output.
-        """
-
-    def check_inputs(self, inputs: Mapping[str, Artifact], output: str) -> None:
-        """Raises `UserError` for what manifests tell: before anything is made or imported.
-
-        Args:
-            inputs: The opened inputs that were given.
-            output: The folder of the artifact to make.
         """
 
     def check(self, name: str, condition: bool, expected: str) -> None:

@@ -34,6 +34,9 @@ class Stage:
     """Inputs that need not be those that another input was made with: the stage checks itself."""
     has_sources: bool = False
     """Reads data from outside: `<package>.stage.source_refs(config)` names and hashes it."""
+    has_checks: bool = False
+    """`<package>.checks.check_inputs(config, inputs, output)` refuses what can be told from
+    settings and manifests, before anything is made and anything heavy is imported."""
     acts_outside: bool = False
     """Changes something besides its output: is never taken from the cache."""
     refuses_other_settings: bool = False
@@ -43,9 +46,9 @@ class Stage:
     command: str = ""
     """Its name on the command line, where that is not the stage's."""
 
-    def function(self, name: str) -> Callable[..., Any]:
-        """A function of the stage's module."""
-        return getattr(importlib.import_module(f"clozeflow.{self.package}.stage"), name)
+    def function(self, name: str, *, module: str = "stage") -> Callable[..., Any]:
+        """A function of the stage's module, or of another of its package."""
+        return getattr(importlib.import_module(f"clozeflow.{self.package}.{module}"), name)
 
 
 STAGES: Mapping[str, Stage] = {
@@ -54,6 +57,7 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="corpus",
             package="corpus",
+            has_checks=True,
             config=CorpusConfig,
             output_name="corpus",
             output_type=ArtifactType.CORPUS,
@@ -101,6 +105,7 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="evaluate",
             package="evaluation",
+            has_checks=True,
             config=EvaluateConfig,
             inputs={"model": ArtifactType.MASKED_LM, "shards": ArtifactType.SHARDS},
             optional_inputs={"baseline": ArtifactType.MASKED_LM},
@@ -120,6 +125,7 @@ STAGES: Mapping[str, Stage] = {
         Stage(
             name="publish",
             package="publishing",
+            has_checks=True,
             config=PublishConfig,
             inputs={"model": ArtifactType.MASKED_LM, "evaluation": ArtifactType.EVALUATION},
             acts_outside=True,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import io
 import logging
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Self
 
@@ -22,7 +23,7 @@ _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --soft: #8881; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { text-align: left; font-weight: 600; } td.number { text-align: right; }
@@ -30,6 +31,11 @@ figure { margin: 1rem 0; background: #fff; border-radius: 6px; padding: .5rem; }
 figure svg { max-width: 100%; height: auto; } figcaption { color: #555; font-size: .9rem; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; background: var(--soft); padding: .6rem; }
 """
+
+
+_PERCENT = re.compile(r"-?[\d.,]+ ?%")
+_MANY = 1e15
+"""Above it the digits of a float say nothing."""
 
 
 class Report:
@@ -93,14 +99,16 @@ def new_figure(*, width: float = 8, height: float = 3.2) -> Figure:
 
 def format_number(value: float) -> str:
     """A number for people: thousands separated, four significant digits."""
-    if isinstance(value, int) or (value == int(value) and abs(value) >= 1000):
-        return f"{int(value):,}"
+    if isinstance(value, int) or 1000 <= abs(value) < _MANY:
+        return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
 def _cell(value: object) -> str:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f'<td class="number">{format_number(value)}</td>'
+    if _PERCENT.fullmatch(str(value)):
+        return f'<td class="number">{value}</td>'
     return f"<td>{html.escape(str(value))}</td>"
 
 

@@ -96,7 +96,8 @@ def run_stage(
     cache = None if stage.acts_outside else cache
     opened = _open_inputs(stage, inputs)
     _check_chain(opened, stage.free_inputs)
-    config.check_inputs(opened, output)
+    if stage.has_checks:
+        stage.function("check_inputs", module="checks")(config, opened, output)
     for artifact in opened.values():
         check_at_once(artifact)
     refs = _input_refs(stage, config, opened)

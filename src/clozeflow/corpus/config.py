@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import ClassVar
 
-from clozeflow.artifacts import Artifact
 from clozeflow.config import StageConfig
-from clozeflow.corpus.languages import check_codes, check_library
+from clozeflow.corpus.languages import check_codes
 from clozeflow.corpus.thresholds import parse_thresholds
 from clozeflow.engine import WORKER_SETTINGS, Engine, check_reach, check_workers
 from clozeflow.errors import UserError
@@ -141,11 +140,6 @@ class CorpusConfig(StageConfig):
             self.check("weights", bool(name) and 0 < share <= 1, "NAME=SHARE, above 0 to 1 each")
         parse_thresholds(self.require)
         check_codes(self.languages)
-
-    def check_inputs(self, inputs: Mapping[str, Artifact], output: str) -> None:
-        """Checks that languages can be told, where they are asked for."""
-        if self.languages:
-            check_library()
 
     def check_locations(self, locations: Iterable[str]) -> None:
         """Checks that workers elsewhere can reach what they read and write."""

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
-from clozeflow.evaluation.gate import wants_baseline
+from clozeflow.evaluation.config import EvaluateConfig
+from clozeflow.evaluation.gate import parse_requirements, wants_baseline
 from clozeflow.evaluation.models import MaskedLanguageModel
 from clozeflow.shards.source import Source
-from clozeflow.thresholds import Threshold
 
 
-def check_inputs(
-    inputs: Mapping[str, Artifact], requirements: Sequence[Threshold], *, split: str
-) -> None:
+def check_inputs(config: EvaluateConfig, inputs: Mapping[str, Artifact], output: str) -> None:
     """What manifests and shards tell, before any model is opened.
 
     Raises:
         UserError: The shards have no such split, a model was trained with another tokenizer, or a
             requirement wants a baseline and there is none.
     """
-    Source.open(inputs["shards"], split)
+    Source.open(inputs["shards"], config.split)
     for name in ("model", "baseline"):
         if name in inputs:
             check_same_tokenizer(name, inputs[name], inputs["shards"])
+    requirements = parse_requirements(config.require)
     wanting = [requirement.text for requirement in requirements if wants_baseline(requirement)]
     if wanting and "baseline" not in inputs:
         raise UserError(

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
 from typing import ClassVar
 
-from clozeflow.artifacts import Artifact
 from clozeflow.config import StageConfig
 from clozeflow.evaluation.gate import parse_requirements
 from clozeflow.evaluation.masks import has_mask
@@ -55,9 +53,3 @@ class EvaluateConfig(StageConfig):
         self.check("top_k", self.top_k >= 1, "at least 1")
         parse_requirements(self.require)
         self.check("prompts", all(map(has_mask, self.prompts)), "texts with <mask> in each")
-
-    def check_inputs(self, inputs: Mapping[str, Artifact], output: str) -> None:
-        """Checks that model, shards and baseline go together."""
-        from clozeflow.evaluation.checks import check_inputs
-
-        check_inputs(inputs, parse_requirements(self.require), split=self.split)

@@ -53,6 +53,7 @@ def calibration(bins: Sequence[Mapping[str, Any]]) -> Figure:
         s=[20 + 180 * bin_["num_questions"] / most for bin_ in bins],
         color=BLUE,
         alpha=0.8,
+        clip_on=False,  # a bin whose answers are all right is on the edge
     )
     axes.set_xlabel("confidence")
     axes.set_ylabel("accuracy")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clozeflow.artifacts import Artifact
 from clozeflow.errors import UserError
-from clozeflow.publishing.destinations import Destination, RegistryModel
+from clozeflow.publishing.config import PublishConfig
+from clozeflow.publishing.destinations import Destination, RegistryModel, parse_destinations
+
+
+def check_inputs(config: PublishConfig, inputs: Mapping[str, Artifact], output: str) -> None:
+    """Refuses a model that is not blessed, and destinations that cannot be.
+
+    Raises:
+        UserError: It says which.
+    """
+    check_blessed(inputs["evaluation"], force=config.force)
+    check_destinations(parse_destinations(config.publish_to), output)
 
 
 def check_blessed(evaluation: Artifact, *, force: bool) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
 from typing import ClassVar
 
-from clozeflow.artifacts import Artifact
 from clozeflow.config import StageConfig
 from clozeflow.hub_client import Visibility
-from clozeflow.publishing.checks import check_blessed, check_destinations
 from clozeflow.publishing.destinations import parse_destinations
 
 SECRET_SHAPE = re.compile(r"projects/[^/]+/secrets/[^/]+/versions/[^/]+")
@@ -52,8 +49,3 @@ class PublishConfig(StageConfig):
         self.check("token_secret", bool(is_secret), "projects/P/secrets/S/versions/V")
         self.check("usd_per_hour", self.usd_per_hour >= 0, "0 or more")
         self.check("license", "\n" not in self.license, "one line")
-
-    def check_inputs(self, inputs: Mapping[str, Artifact], output: str) -> None:
-        """Checks that the model is blessed, and that there is somewhere to publish it to."""
-        check_blessed(inputs["evaluation"], force=self.force)
-        check_destinations(parse_destinations(self.publish_to), output)
