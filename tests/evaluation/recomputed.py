@@ -317,6 +317,7 @@ def context(asked: Asked, n: int) -> dict[str, str]:
         " ___" if i == 4 else "" if i < SPECIAL else asked.pieces[i].replace("▁", " ") for i in row
     ]
     return {
+        "shown": shown[position].strip(),
         "before": "".join(shown[max(0, position - 16) : position]),
         "after": "".join(shown[position + 1 : position + 17]),
     }

@@ -1,5 +1,6 @@
 """predict, embed and serving as commands."""
 
+import io
 import json
 import logging
 
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from clozeflow import storage
 from clozeflow.errors import UserError
 from clozeflow.evaluation.commands import Embed, Predict, Serving
 from clozeflow.evaluation.embed import Embedder
@@ -48,6 +50,17 @@ def test_predict_keeps_the_rows_fields(model, opened, rows, tmp_path):
         assert [a["text"] for a in row["answers"]] == [a.text for a in answers]
 
 
+def test_a_bucket_is_read_and_written(model, rows, bucket):
+    storage.copy_file(rows, f"{bucket}/rows.jsonl")
+    given = {"model": model.uri, "file": f"{bucket}/rows.jsonl"}
+    list(Predict(**given, output=f"{bucket}/answers.parquet").lines())
+    list(Embed(**given, output=f"{bucket}/vectors.jsonl").lines())
+    answered = pq.read_table(io.BytesIO(storage.read_bytes(f"{bucket}/answers.parquet")))
+    assert answered.column_names == ["id", "text", "tags", "answers"]
+    lines = storage.read_text(f"{bucket}/vectors.jsonl").splitlines()
+    assert [len(json.loads(line)["vector"]) for line in lines] == [32, 32]
+
+
 def test_predict_prints_rows_where_no_output_is_given(model, rows):
     found = [json.loads(line) for line in Predict(model=model.uri, file=rows).lines()]
     assert [row["id"] for row in found] == [0, 10]
@@ -61,6 +74,17 @@ def test_predict_checks_every_row_before_it_answers_one(model, tmp_path):
     with pytest.raises(UserError, match=r"rows\.txt, line 4: has no mask"):
         list(Predict(model=model.uri, file=str(path), output=str(output)).lines())
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"targets": ("zebrafish",)}, "no single piece"), ({"top_k": 801}, "1 to 800")],
+)
+def test_a_wrong_question_is_refused_before_the_rows_are_read(model, tmp_path, wrong, message):
+    path = tmp_path / "rows.txt"
+    path.write_text("fine <mask>\nnot fine\n")
+    with pytest.raises(UserError, match=message):
+        list(Predict(model=model.uri, file=str(path), **wrong).lines())
 
 
 def test_predict_refuses_a_row_that_has_answers(model, tmp_path):

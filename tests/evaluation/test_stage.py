@@ -77,6 +77,12 @@ def test_a_prompt_without_a_mask_is_refused_at_once(model, shards, tmp_path):
         fixtures.evaluate(tmp_path / "e", model=model, shards=shards, prompts=("no mask",))
 
 
+def test_more_answers_than_tokens_are_refused_at_once(model, shards, tmp_path):
+    with pytest.raises(UserError, match=r"--top-k: .*got 801, expected 1 to 800"):
+        fixtures.evaluate(tmp_path / "e", model=model, shards=shards, top_k=801)
+    assert not (tmp_path / "e").exists()
+
+
 def test_another_tokenizer_is_refused(shards, tokenizer, tmp_path):
     model = fixtures.finish_model(fixtures.save_model(tmp_path / "m", tokenizer), "sha256:0")
     with pytest.raises(UserError, match="another tokenizer"):

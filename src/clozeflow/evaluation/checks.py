@@ -16,10 +16,20 @@ def check_inputs(config: EvaluateConfig, inputs: Mapping[str, Artifact], output:
     """What manifests and shards tell, before any model is opened.
 
     Raises:
-        UserError: The shards have no such split, a model was trained with another tokenizer, or a
-            requirement wants a baseline and there is none.
+        UserError: The shards have no such split, a model was trained with another tokenizer, there
+            are fewer tokens than answers asked for, or a requirement wants a baseline and there is
+            none.
     """
     Source.open(inputs["shards"], config.split)
+    vocab_size = int(inputs["shards"].manifest.properties["vocab_size"])
+    if config.top_k > vocab_size:
+        raise UserError(
+            "--top-k",
+            "is not possible with this vocabulary",
+            got=config.top_k,
+            expected=f"1 to {vocab_size}",
+            fix="Ask for fewer answers.",
+        )
     for name in ("model", "baseline"):
         if name in inputs:
             check_same_tokenizer(name, inputs[name], inputs["shards"])

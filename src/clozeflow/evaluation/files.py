@@ -37,6 +37,7 @@ def answering(
     fill_mask: FillMask, *, text_field: str, top_k: int = 5, targets: Sequence[str] = ()
 ) -> Work:
     """Every mask answered (see `FillMask`), in the field `answers`; a row must have one."""
+    fill_mask.check(top_k=top_k, targets=targets)
     mask_token = fill_mask.model.tokenizer.mask_token
 
     def check(place: str, row: Row) -> None:

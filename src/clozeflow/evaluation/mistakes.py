@@ -50,6 +50,7 @@ class Mistakes:
         return {
             "before": self._shown(before),
             "after": self._shown(after),
+            "shown": self._shown([tokens[place]]).strip(),
             "true_token": self._pieces.word(int(questions.labels[n])),
             "true_probability": round(float(np.exp(answers.log_probabilities[n])), 6),
             "answer": self._pieces.word(int(answers.best_tokens[n])),

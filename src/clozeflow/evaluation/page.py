@@ -205,12 +205,16 @@ def _add_calibration(page: Report, results: Results) -> None:
 
 def _add_mistakes(page: Report, mistakes: Sequence[Results]) -> None:
     page.heading("Worst mistakes")
-    page.text("Wrong answers that the model was surest of, in their context; ___ is another mask.")
+    page.text(
+        "Wrong answers that the model was surest of, in their context, with what it was shown in "
+        "the place of the word; ___ is a mask."
+    )
     page.table(
-        ("text", "it was", "answer"),
+        ("text", "shown", "it was", "answer"),
         [
             (
                 f"…{mistake['before']} [?]{mistake['after']}…",
+                mistake["shown"],
                 f"{mistake['true_token']} ({mistake['true_probability']:.1%})",
                 f"{mistake['answer']} ({mistake['probability']:.1%})",
             )

@@ -70,6 +70,14 @@ class FillMask:
                 answers[window.text_index] += self._answers(text, window, mask, *best)
         return [sorted(found, key=lambda answer: answer.mask) for found in answers]
 
+    def check(self, *, top_k: int, targets: Sequence[str]) -> None:
+        """Refuses what no text could be asked with.
+
+        Raises:
+            UserError: There are fewer than `top_k` pieces, or a target is no single piece.
+        """
+        self._candidates(top_k, targets)
+
     def _candidates(self, top_k: int, targets: Sequence[str]) -> Int32s:
         """The ids that may be answers."""
         if targets:
