@@ -37,7 +37,7 @@ ROOT = f"gs://{BUCKET}/runs"
 def text():
     """The pretrain pipeline on v5e-4, with images by digest."""
     variant = vertex_variant(find_slice("v5e-4"), JobOptions())
-    return compiled(pretrain_pipeline(variant), {"cpu": DIGEST, "tpu": DIGEST})
+    return compiled(pretrain_pipeline(variant), {"cpu": DIGEST, "tpu": DIGEST, "preflight": DIGEST})
 
 
 def request(text, **arguments):
