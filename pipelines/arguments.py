@@ -124,10 +124,13 @@ def _plain(value: Any, definition: Mapping[str, Any]) -> Any:
 
 def _check_stages(spec: Spec, values: Mapping[str, Any]) -> None:
     """Builds the config of each of our stages, which checks ranges and what goes together."""
-    for name, component, settings in stage_tasks(spec, spec["root"], values):
-        stage = stage_of(spec, component)
-        if stage is None:
-            continue
+    tasks = [
+        (name, stage, settings)
+        for name, component, settings in stage_tasks(spec, spec["root"], values)
+        if (stage := stage_of(spec, component))
+    ]
+    # Preflight's settings are nearly all another stage's, whose name says more.
+    for name, stage, settings in sorted(tasks, key=lambda task: task[1] == "preflight"):
         try:
             STAGES[stage].config.from_mapping(settings)
         except UserError as error:

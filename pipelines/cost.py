@@ -1,9 +1,11 @@
 """What a job may cost, from what was compiled."""
 
 import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from clozeflow.slices import Slice
-from pipelines.arguments import Spec
+from pipelines.arguments import Spec, stage_of, stage_tasks
 from pipelines.lint import jobs, slice_of
 
 _HOUR_SECONDS = 3600
@@ -47,3 +49,22 @@ def estimate(spec: Spec, *, hours: float, usd_per_chip_hour: float) -> list[Esti
                 Estimate(tpu=tpu, hours=hours or limit, usd_per_chip_hour=usd_per_chip_hour)
             )
     return found
+
+
+def preflights(spec: Spec, arguments: Mapping[str, Any]) -> Iterator[str]:
+    """What is said of each preflight in a pipeline before it is sent.
+
+    Args:
+        spec: The compiled pipeline.
+        arguments: Values of all its parameters.
+    """
+    for _, component, settings in stage_tasks(spec, spec["root"], arguments):
+        if stage_of(spec, component) != "preflight" or not settings.get("tpu"):
+            continue
+        if settings.get("preflight") == "off":
+            yield "There is no preflight: whether the step fits is seen when the slice is paid for."
+        else:
+            yield (
+                f"Before training, a preflight has the step compiled for {settings['tpu']} on a "
+                "CPU, and ends the run where it does not fit."
+            )

@@ -131,7 +131,7 @@ def _submit(options: argparse.Namespace) -> None:
         raise UserError("submit", "asks before it sends", fix="Add --yes where nobody can answer.")
     _check_early(options)
     request = _request(options)
-    from pipelines.cost import estimate
+    from pipelines.cost import estimate, preflights
     from pipelines.vertex import check_bucket, follow, submit
 
     place = chosen_place(options)
@@ -139,6 +139,8 @@ def _submit(options: argparse.Namespace) -> None:
     price = options.usd_per_chip_hour
     for cost in estimate(request.spec, hours=options.hours, usd_per_chip_hour=price):
         say(f"Training may take {cost}.")
+    for line in preflights(request.spec, request.arguments):
+        say(line)
     if not options.yes and not _confirmed():
         sys.exit("Nothing was sent.")
     job = submit(place, request)

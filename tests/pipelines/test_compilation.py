@@ -59,11 +59,12 @@ def test_images_are_put_in_everywhere():
     from clozeflow.slices import find_slice
     from pipelines.tpu import vertex_variant
 
-    chosen = {"cpu": "r/c@sha256:1", "tpu": "r/t@sha256:2"}
+    chosen = {"cpu": "r/c@sha256:1", "tpu": "r/t@sha256:2", "preflight": "r/p@sha256:3"}
     plain = compiled(pretrain_pipeline(HERE), chosen)
     job = compiled(pretrain_pipeline(vertex_variant(find_slice("v5e-4"))), chosen)
     assert (plain.count("r/c@sha256:1"), plain.count("r/t@sha256:2")) == (7, 0)
     assert (job.count("r/c@sha256:1"), job.count("r/t@sha256:2")) == (6, 1)
+    assert plain.count("r/p@sha256:3") == job.count("r/p@sha256:3") == 1
     assert "clozeflow:" not in plain + job
 
 

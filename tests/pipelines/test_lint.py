@@ -13,7 +13,7 @@ from pipelines.pretrain import pretrain_pipeline
 from pipelines.tpu import vertex_variant
 
 DIGEST = "registry.example/p/r/clozeflow@sha256:" + "a" * 64
-IMAGES = {"cpu": DIGEST, "tpu": DIGEST, "tpu_pod": DIGEST}
+IMAGES = {"cpu": DIGEST, "tpu": DIGEST, "tpu_pod": DIGEST, "preflight": DIGEST}
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ ROOT = f"gs://{BUCKET}/runs"
 def text():
     """The pretrain pipeline on v5e-4, with images by digest."""
     variant = vertex_variant(find_slice("v5e-4"), JobOptions())
-    return compiled(pretrain_pipeline(variant), {"cpu": DIGEST, "tpu": DIGEST})
+    return compiled(pretrain_pipeline(variant), {"cpu": DIGEST, "tpu": DIGEST, "preflight": DIGEST})
 
 
 def request(text, **arguments):
@@ -223,7 +223,10 @@ def test_a_job_that_cannot_be_compiled_is_one_message(fake, monkeypatch, capsys,
         (["--yes", "--tpu", "v5e-4", "--param", "vocab_size=3"], "task tokenizer: --vocab-size"),
         (["--yes", "--tpu", "v5e-4"], "expected NAME@sha256"),
         (
-            ["--yes", "--tpu", "v5e-4", "--image", "cpu=r/c@sha256:12", f"tpu={DIGEST}"],
+            [
+                *("--yes", "--tpu", "v5e-4", "--image", "cpu=r/c@sha256:12"),
+                *(f"tpu={DIGEST}", f"preflight={DIGEST}"),
+            ],
             "is no digest",
         ),
         (["--yes", "--tpu", "v5e-4", "--labels", "team"], "are KEY=VALUE"),

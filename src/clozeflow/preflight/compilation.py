@@ -187,10 +187,15 @@ def read_answer(output: str, text: str) -> Compilation:
     return Compilation.unavailable(f"the compiler refused the step: {message[:500]}")
 
 
+def lock_path() -> Path:
+    """The file that whoever uses libtpu holds."""
+    return Path(tempfile.gettempdir(), f"clozeflow-libtpu-{os.getuid()}.lock")
+
+
 @contextlib.contextmanager
 def _alone() -> Iterator[None]:
     """Waits until no other process of this machine is in here: libtpu bears one at a time."""
-    path = Path(tempfile.gettempdir(), f"clozeflow-libtpu-{os.getuid()}.lock")
+    path = lock_path()
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

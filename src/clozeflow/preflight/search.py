@@ -52,16 +52,17 @@ def _said(what: str, trial: Trial) -> Proposal:
     return Proposal(what=what, trial=trial)
 
 
-def largest_batch(trials: Trials, too_large: Trial) -> Trial | None:
+def largest_batch(trials: Trials, too_large: Trial, fits: Trial | None = None) -> Trial | None:
     """The most rows on a core that fit, by multiples; None if not even the least do.
 
     Args:
         trials: Tries plans.
         too_large: A plan that does not fit.
+        fits: One that does, with fewer rows, where one is known.
     """
     plan = too_large.plan.changed(gradient_accumulation_steps=1)
     step = max(_LEAST_STEP, 2 ** (plan.num_rows.bit_length() - 1) // _FINENESS)
-    failed, best = [too_large], None
+    failed, best = [too_large], fits
     for _ in range(_MOST_TRIALS):
         rows = _next_rows(best.plan.num_rows if best else 0, failed, step)
         if rows is None:

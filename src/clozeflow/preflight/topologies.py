@@ -61,7 +61,7 @@ _LINK_RATES = {
     Generation.V6E: 112 * _GIGA,
 }
 _USABLE_HBM_GIB = {
-    Generation.V2: 8.0,
+    Generation.V2: 7.48,
     Generation.V3: 16.0,
     Generation.V5E: 15.75,
     Generation.V6E: 31.25,

@@ -1,0 +1,1 @@
+"""Tests of preflight; those that need the TPU's compiler are skipped where it is not installed."""
