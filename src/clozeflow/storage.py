@@ -263,13 +263,13 @@ def unstrip(like: str, path: str) -> str:
     return f"{urllib.parse.urlsplit(like).scheme}://{path}"
 
 
-@remote.names_its_object
 def move_file(source: str, target: str) -> None:
     """Gives a file another name in the same store; a file of that name is replaced."""
     fs, path = filesystem(source)
     _, target_path = filesystem(target)
     if is_remote(source):
-        fs.cp_file(path, target_path)  # within the store: no byte comes here
+        with remote.reaching(target):
+            fs.cp_file(path, target_path)  # within the store: no byte comes here
         remove_file(source)
         return
     try:

@@ -84,7 +84,7 @@ def test_a_stage_ends_in_the_same_bytes(calm, remote, bucket, failing, stage):
         ("shard", "calm/corpus/train/part-00001"),
         ("tokenizer", "calm/corpus/manifest.json"),
         ("shard", "OUTPUT/train/shard-00002"),
-        ("shard", "OUTPUT/.work/key"),
+        pytest.param("shard", "OUTPUT/.work/key", marks=pytest.mark.slow),
         ("publish", "OUTPUT/manifest.json"),
     ],
 )
