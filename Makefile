@@ -6,13 +6,16 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 STAMP := .venv/.installed
 IMAGE ?= clozeflow
+SEED ?= 20261202
+RUNS ?= 220
+MINUTES ?= 60
 BASE_IMAGE ?= python:3.11-slim-bookworm
 IMAGE_BUILDER ?= docker
 LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all torch-env preflight-env lint format compile images images-test lock clean
+.PHONY: help install demo test test-all test-faults torch-env preflight-env lint format compile images images-test lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -39,6 +42,11 @@ test: $(STAMP) ## Run the tests
 test-all: $(STAMP) ## Run the tests, the slow ones too
 	-@$(MAKE) --no-print-directory torch-env || echo "no .venv-torch: the tests that need torch are skipped"
 	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
+
+test-faults: $(STAMP) ## Kill, damage and fuzz everything: an hour and more (SEED, RUNS, MINUTES)
+	$(BIN)/python -m pytest -m '' tests/faults
+	$(BIN)/python -m tests.faults.campaign --seed $(SEED) --runs $(RUNS) --output build/faults
+	$(BIN)/python -m tests.faults.fuzz --seed $(SEED) --minutes $(MINUTES) --output build/fuzz
 
 torch-env: .venv-torch/.installed ## Make .venv-torch: transformers 5 and torch, which open our models too
 

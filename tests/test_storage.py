@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeflow import storage
+from clozeflow import remote, storage
 from clozeflow.errors import UserError
 
 
@@ -129,7 +129,7 @@ def test_no_way_to_google_is_said_in_the_first_second(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", no_address)
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     monkeypatch.setattr("urllib.request.getproxies", dict)
-    storage._host_is_known.cache_clear()
+    remote._host_is_known.cache_clear()
     with pytest.raises(UserError, match=r"gs://bucket/a\.txt: cannot be reached"):
         storage.is_file("gs://bucket/a.txt")
-    storage._host_is_known.cache_clear()
+    remote._host_is_known.cache_clear()

@@ -111,14 +111,20 @@ def do_unit(plan: str, ledger: str, index: int) -> None:
 def _write_plan(ledger: str, plan: Plan) -> str:
     """Writes what is to be done where workers find it; units share most of what they hold."""
     content = pickle.dumps(plan)
-    location = storage.join(ledger, f"{hashlib.sha256(content).hexdigest()[:16]}.pickle")
+    location = storage.join(ledger, f"{hashlib.sha256(content).hexdigest()}.pickle")
     storage.write_bytes(location, content)
     return location
 
 
 @functools.lru_cache(maxsize=1)
 def _read_plan(location: str) -> Plan:
-    return pickle.loads(storage.read_bytes(location))
+    content = storage.read_bytes(location)
+    # Unpickling runs what it reads: only what this job wrote, whose hash the job itself names.
+    if not location.endswith(f"/{hashlib.sha256(content).hexdigest()}.pickle"):
+        raise UserError(
+            location, "is not the plan that this job wrote", fix="Run the same command again."
+        )
+    return pickle.loads(content)
 
 
 def _refusal(ledger: str, index: int) -> str:

@@ -10,28 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import logging
 import os
 import shutil
-import socket
 import tempfile
-import threading
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import fsspec
 
+from clozeflow import remote
 from clozeflow.errors import UserError
 
 TEMPORARY_PREFIX = ".tmp-"
-
-GOOGLE_STORAGE = "storage.googleapis.com"
-_EMULATOR = "STORAGE_EMULATOR_HOST"
-_RESOLVER_SECONDS = 3.0
 
 # gcsfs asks for each bucket's kind by gRPC and logs a traceback for every attempt that fails.
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -62,10 +55,12 @@ def filesystem(location: str) -> tuple[Any, str]:
     """
     if not is_remote(location):
         return fsspec.core.url_to_fs(str(local_path(location)))
+    options: dict[str, Any] = {}
     if urllib.parse.urlsplit(location).scheme in ("gs", "gcs"):
-        _check_way_to_google(location, os.environ.get(_EMULATOR, ""))
+        remote.check_way_to_google(location)
+        options["requests_timeout"] = remote.timeout(remote.STALLED_SECONDS)
     try:
-        return fsspec.core.url_to_fs(location)
+        return fsspec.core.url_to_fs(location, **options)
     except (ImportError, ValueError) as error:
         raise UserError(
             location,
@@ -75,38 +70,20 @@ def filesystem(location: str) -> tuple[Any, str]:
         ) from None
 
 
-@functools.cache
-def _host_is_known(host: str) -> bool:
-    """Whether the host's name has an address; a resolver that does not answer would take long."""
-    found: list[Any] = []
-
-    def resolve() -> None:
-        with contextlib.suppress(OSError):
-            found.extend(socket.getaddrinfo(host, 443))
-
-    thread = threading.Thread(target=resolve, daemon=True)
-    thread.start()
-    thread.join(_RESOLVER_SECONDS)
-    return bool(found)
-
-
-def _check_way_to_google(location: str, emulator: str) -> None:
-    """Fails in the first second where gcsfs would try again for minutes."""
-    has_proxy = "https" in urllib.request.getproxies()
-    if not emulator and not has_proxy and not _host_is_known(GOOGLE_STORAGE):
-        raise UserError(
-            location,
-            "cannot be reached: this machine finds no address of Google Cloud Storage",
-            fix=f"Check the network and its proxy settings (or set {_EMULATOR}).",
-        )
-
-
+@remote.names_its_object
 def is_file(location: str) -> bool:
     """Whether a file, or an object, has exactly this name."""
     fs, path = filesystem(location)
-    return bool(fs.isfile(path))
+    if not is_remote(location):
+        return bool(fs.isfile(path))
+    try:
+        # fsspec's own `isfile` takes a store that fails for one without the object.
+        return fs.info(path)["type"] == "file"
+    except FileNotFoundError:
+        return False
 
 
+@remote.names_its_object
 def size_bytes(location: str) -> int:
     """The size of a file."""
     fs, path = filesystem(location)
@@ -117,7 +94,9 @@ def open_read(location: str) -> IO[bytes]:
     """Opens a file for reading bytes; a missing one is a `UserError`."""
     fs, path = filesystem(location)
     try:
-        return fs.open(path, "rb")
+        with remote.reaching(location):
+            file = fs.open(path, "rb")
+        return cast(IO[bytes], remote.RemoteFile(file, location)) if is_remote(location) else file
     except FileNotFoundError:
         raise UserError(location, "there is no such file", fix="Check the path.") from None
     except PermissionError:
@@ -156,10 +135,15 @@ def atomic_path(location: str) -> Iterator[Path]:
         with path.open("rb") as file:
             os.fsync(file.fileno())
         if is_remote(location):
-            fs, remote = filesystem(location)
-            fs.put_file(str(path), remote)
+            _upload_to(location, path)
         else:
             os.replace(path, local_path(location))
+
+
+@remote.names_its_object
+def _upload_to(location: str, path: Path) -> None:
+    fs, name = filesystem(location)
+    fs.put_file(str(path), name)
 
 
 @contextlib.contextmanager
@@ -235,6 +219,7 @@ def write_text(location: str, content: str) -> None:
     write_bytes(location, content.encode("utf-8"))
 
 
+@remote.names_its_object
 def list_files(folder: str) -> list[str]:
     """Every file below the folder, as sorted relative paths; temporary files are left out."""
     fs, root = filesystem(folder)
@@ -243,6 +228,7 @@ def list_files(folder: str) -> list[str]:
     return sorted(p for p in found if not p.rsplit("/", 1)[-1].startswith(TEMPORARY_PREFIX))
 
 
+@remote.names_its_object
 def list_sizes(folder: str) -> dict[str, int]:
     """Every file below the folder with its size in bytes, hidden files and folders left out."""
     fs, root = filesystem(folder)
@@ -263,6 +249,7 @@ def remove_temporaries(folder: str) -> None:
             path.unlink(missing_ok=True)
 
 
+@remote.names_its_object
 def glob(pattern: str) -> list[str]:
     """The files that match a pattern, sorted, as locations of the pattern's own kind."""
     fs, path = filesystem(pattern)
@@ -281,8 +268,9 @@ def move_file(source: str, target: str) -> None:
     fs, path = filesystem(source)
     _, target_path = filesystem(target)
     if is_remote(source):
-        fs.cp_file(path, target_path)  # within the store: no byte comes here
-        fs.rm_file(path)
+        with remote.reaching(target):
+            fs.cp_file(path, target_path)  # within the store: no byte comes here
+        remove_file(source)
         return
     try:
         os.makedirs(os.path.dirname(target_path), exist_ok=True)
@@ -304,6 +292,7 @@ def copy_file(source: str, target: str) -> None:
         shutil.copyfileobj(file, copy, 1 << 20)
 
 
+@remote.names_its_object
 def remove_file(location: str) -> None:
     """Removes a file if it is there."""
     fs, path = filesystem(location)
@@ -311,6 +300,7 @@ def remove_file(location: str) -> None:
         fs.rm_file(path)
 
 
+@remote.names_its_object
 def remove_folder(folder: str) -> None:
     """Removes a folder and all that is in it, if it is there."""
     fs, path = filesystem(folder)
@@ -329,7 +319,8 @@ def local_folder(folder: str) -> Iterator[Path]:
             target = Path(copy, name)
             target.parent.mkdir(parents=True, exist_ok=True)
             fs, path = filesystem(join(folder, name))
-            fs.get_file(path, str(target))
+            with remote.reaching(join(folder, name)):
+                fs.get_file(path, str(target))
         yield Path(copy)
 
 
@@ -350,8 +341,7 @@ def output_folder(folder: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="clozeflow-") as copy:
         yield Path(copy)
         for name in list_files(copy):
-            fs, remote = filesystem(join(folder, name))
-            fs.put_file(str(Path(copy, name)), remote)
+            _upload_to(join(folder, name), Path(copy, name))
 
 
 def link_or_copy(source: Path, target: Path) -> None:

@@ -63,6 +63,8 @@ class Pipeline:
     """Local or in a bucket."""
     sources: Path
     """Where `write_sources` wrote."""
+    text: str = ""
+    """Where the text is, by default there too."""
     publish_to: str = ""
     """By default beside the artifacts."""
 
@@ -98,7 +100,7 @@ class Pipeline:
         """A stage's settings, by the names of its config's fields."""
         return {
             "corpus": {
-                "source": (f"{self.sources}/*.txt",),
+                "source": (f"{self.text or self.sources}/*.txt",),
                 "validation_fraction": 0.1,
                 "test_fraction": 0.05,
             },
@@ -195,6 +197,7 @@ def run_all(
 
 def result(output: str) -> dict[str, str]:
     """What an artifact is: its fingerprint, and the hash of each file that time does not change."""
+    storage.filesystem(output)[0].invalidate_cache()  # another process has written
     manifest = artifacts.read_manifest(output)
     found = {"fingerprint": manifest.fingerprint}
     found |= {entry.path: entry.sha256 for entry in manifest.all_files() if not entry.auxiliary}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 import http.client
 import http.server
@@ -125,7 +126,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if cut else content)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it was closed there
+            self.wfile.write(content[: len(content) // 2] if cut else content)
         self.close_connection = self.close_connection or cut
 
     do_GET = do_POST = do_PUT = do_DELETE = do_PATCH = do_HEAD = _answer

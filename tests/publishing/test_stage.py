@@ -1,5 +1,6 @@
 """Publishing to folders, here and in a bucket; what is refused before anything is sent."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -93,6 +94,9 @@ def test_another_folder_is_left_as_it_is(model, evaluation, tmp_path):
     publish(model, evaluation, tmp_path / "out", publish_to=str(tmp_path / "there"))
     publish(model, other, tmp_path / "out2", publish_to=str(tmp_path / "there"))
     Path(other.uri, "evaluation.json").write_text('{"changed": 1}')
+    names = [file.path for file in other.manifest.files]
+    changed = tuple(artifacts.file_entry(other.uri, name) for name in names)
+    artifacts.write_manifest(other.uri, dataclasses.replace(other.manifest, files=changed))
     with pytest.raises(UserError, match="another model already"):
         publish(model, other, tmp_path / "out3", publish_to=str(tmp_path / "there"))
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from clozeflow import artifacts, storage
+from clozeflow import artifacts, remote, storage
 from clozeflow.artifacts import InputRef
 from clozeflow.corpus import hub
 from clozeflow.corpus.config import CorpusConfig, OwnSplits
@@ -234,7 +234,8 @@ def _fingerprint(location: str) -> str:
     """The hash of a file's bytes: an object store's own where it has one, else computed."""
     fs, path = storage.filesystem(location)
     try:
-        info = fs.info(path)
+        with remote.reaching(location):
+            info = fs.info(path)
         if storage.is_remote(location):
             for kind in ("md5Hash", "crc32c", "etag", "ETag"):
                 if info.get(kind):

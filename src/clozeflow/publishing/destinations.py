@@ -12,7 +12,7 @@ from clozeflow.hub_client import HUB_SCHEME
 
 VERTEX_SCHEME = "vertex:"
 _FLAG = "--publish-to"
-_HUB_SHAPE = re.compile(r"hf:(?P<repository>[\w.-]+/[\w.-]+)/?")
+_HUB_SHAPE = re.compile(r"hf:(?P<repository>\w[\w.-]*/\w[\w.-]*)/?")
 _VERTEX_SHAPE = re.compile(
     r"vertex:(?P<project>[a-z0-9:.-]+)/(?P<location>[a-z0-9-]+)/(?P<model>[a-z0-9_-]{1,63})/?"
 )

@@ -4,6 +4,7 @@ It is on the path of those processes alone. `CLOZEFLOW_FAULTS` holds JSON:
 
     constants  {"module:NAME": value}: set when the module has been imported
     defect     the name of a function in `defects.py` beside this file
+    haste      gcsfs waits so many times less between its attempts
     clock      seconds: the wall clock leaps by up to so much, to and fro, all the time
     kill_at    {"below": folder, "event": number}: SIGKILL before that file operation below it
 """
@@ -48,6 +49,23 @@ class _AfterImport(importlib.abc.MetaPathFinder):
         return spec
 
 
+class _Hasty:
+    """`asyncio` with a shorter sleep."""
+
+    def __init__(self, haste):
+        self.haste = haste
+
+    async def sleep(self, seconds):
+        import asyncio
+
+        await asyncio.sleep(seconds / self.haste)
+
+    def __getattr__(self, name):
+        import asyncio
+
+        return getattr(asyncio, name)
+
+
 def _planned_changes():
     changes = {}
     for place, value in _FAULTS.get("constants", {}).items():
@@ -55,6 +73,8 @@ def _planned_changes():
         changes.setdefault(module, []).append(
             lambda found, constant=constant, value=value: setattr(found, constant, value)
         )
+    if haste := _FAULTS.get("haste"):
+        changes["gcsfs.retry"] = [lambda found: setattr(found, "asyncio", _Hasty(haste))]
     if defect := _FAULTS.get("defect"):
         import defects
 
