@@ -104,7 +104,8 @@ def results_of(output: Path) -> dict:
 
 
 def without_split(shards: Artifact, name: str) -> Artifact:
-    """The same shards with one split fewer in their manifest."""
+    """The same shards with one split fewer."""
+    shutil.rmtree(Path(shards.uri, name))
     splits = {key: split for key, split in shards.manifest.splits.items() if key != name}
     manifest = dataclasses.replace(shards.manifest, splits=splits)
     artifacts.write_manifest(shards.uri, manifest)

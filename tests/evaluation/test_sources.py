@@ -11,7 +11,7 @@ import pytest
 from clozeflow import artifacts
 from clozeflow.artifacts import Artifact
 from clozeflow.evaluation.sources import MAX_SOURCES, SourceGroups
-from clozeflow.shards.provenance import path_of
+from clozeflow.shards.provenance import FOLDER, path_of
 from tests.evaluation import fixtures
 from tests.shards import fixtures as shard_fixtures
 
@@ -70,6 +70,7 @@ def test_where_shards_do_not_tell_it_the_page_says_so(model, shards, tmp_path, r
     split, used = "train" if reason == "train" else "validation", shards
     if reason == "adopted":
         shutil.copytree(shards.uri, tmp_path / "shards")
+        shutil.rmtree(tmp_path / "shards" / FOLDER)
         sources = {path_of(file.path) for file in shards.manifest.splits["validation"].files}
         files = tuple(file for file in shards.manifest.files if file.path not in sources)
         manifest = dataclasses.replace(shards.manifest, files=files)
