@@ -22,7 +22,8 @@ BASE = "clozeflow-base"
 POD_BASE = "clozeflow-pod-base"
 POD = "tpu-pod"
 DATAFLOW = "dataflow"
-TARGETS = ("cpu", "tpu", POD, DATAFLOW)
+PREFLIGHT = "preflight"
+TARGETS = ("cpu", "tpu", POD, DATAFLOW, PREFLIGHT)
 DEBIAN_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 ENVIRONMENT = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
 POD_ENTRY_POINT = ["/bin/sh", "-c", 'echo "started on every host"; exec "$@"', "pod"]
@@ -43,11 +44,18 @@ _BEAM = {
         " && clozeflow verify /tmp/corpus"
     ),
 }
+_TPU_COMPILER = {
+    "a step that fits a slice": (
+        "clozeflow preflight --tpu v5e-4 --require --output /tmp/preflight"
+        " | grep -q 'verdict: fits'"
+    )
+}
 PROBES = {
     "cpu": _SMALL | _OUR_USER,
     "tpu": _SMALL | _OUR_USER,
     POD: _SMALL,
     DATAFLOW: _SMALL | _BEAM,
+    PREFLIGHT: _SMALL | _OUR_USER | _TPU_COMPILER,
 }
 
 

@@ -173,7 +173,9 @@ def submission(tmp_path, text, *more):
 def test_submit_shows_the_cost_and_sends(fake, monkeypatch, capsys, tmp_path, text):
     price = ["--usd-per-chip-hour", "1.2", "--hours", "10"]
     command(fake, monkeypatch, *submission(tmp_path, text, "--yes", "--no-wait", *price))
-    assert "4 chips (v5e-4) x 10 h x 1.2 USD = 48.00 USD" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "4 chips (v5e-4) x 10 h x 1.2 USD = 48.00 USD" in said
+    assert "a preflight has the step compiled for v5e-4" in said
     assert len(fake.jobs) == 1
     command(fake, monkeypatch, "status")
     assert "pending" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 """With the TPU's own compiler (`make preflight-env`), which CI does not have."""
 
-import time
+import os
 
 import pytest
 
@@ -8,7 +8,6 @@ import clozeflow.training  # noqa: F401  (before TensorFlow)
 from clozeflow.preflight import module
 from clozeflow.preflight.compilation import Status, TpuCompiler, find_python
 from clozeflow.preflight.memory import Verdict
-from clozeflow.preflight.plan import make_plan
 from clozeflow.preflight.program import summarize
 from clozeflow.preflight.stage import find_answer
 from clozeflow.preflight.topologies import topology_of
@@ -23,10 +22,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_tiny_is_preflighted_within_a_minute(tmp_path):
+def test_tiny_is_preflighted_within_a_minute():
     from clozeflow.preflight.config import PreflightConfig
 
-    start = time.process_time(), time.monotonic()
+    before = os.times()
     config = PreflightConfig(tpu="v5e-4", preset="tiny", per_replica_batch_size=16)
     answer = find_answer(config, {})
     assert answer.verdict is Verdict.FITS
@@ -39,7 +38,8 @@ def test_tiny_is_preflighted_within_a_minute(tmp_path):
     assert summary.cycles["other"] < 0.05 * summary.total_cycles
     expected = paper_flops(**TINY, seq_len=128, masked=19, rows=16)
     assert answer.products.flops == pytest.approx(expected, rel=0.05)
-    assert time.monotonic() - start[1] < 60
+    # Of processors, as other tests may run beside this one.
+    assert sum(os.times()[:4]) - sum(before[:4]) < 60
 
 
 @pytest.mark.slow
@@ -98,6 +98,3 @@ def test_a_serial_loop_is_found_and_named():
     assert compiled.status is Status.COMPILED
     loops = summarize(compiled.text).loops
     assert [loop.num_turns for loop in loops if "Unique" in loop.name] == [8 * 32, 8 * 32]
-
-
-__all__ = ["make_plan"]

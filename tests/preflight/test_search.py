@@ -48,3 +48,23 @@ def test_proposals_are_tried_and_only_what_fits_is_one():
     assert what["the same batch in 4 parts"].config.gradient_accumulation_steps == 4
     assert what["as many rows of 128 tokens (shards must be made so)"].num_rows == 256
     assert not any("again" in name for name in what)  # 17 GiB
+
+
+def cycles(plan) -> int:
+    again = 1.3 if plan.config.recompute == "layers" else 1.0
+    return int(1000 * again) + 50 * plan.config.gradient_accumulation_steps
+
+
+def test_the_fewest_parts_that_fit_are_the_fastest():
+    trials = TrialsByRule(affine, cycles=cycles)
+    with plan_of(per_replica_batch_size=256, gradient_accumulation_steps=8) as plan:
+        (best,) = search.faster(trials, trials.compile(plan))
+    assert best.trial.plan.config.gradient_accumulation_steps == 4
+    assert best.trial.plan.config.recompute == "none"
+    assert best.what == "14% fewer cycles by the estimate"
+
+
+def test_what_is_the_fastest_already_has_no_proposal():
+    trials = TrialsByRule(affine, cycles=cycles)
+    with plan_of(per_replica_batch_size=64) as plan:
+        assert list(search.faster(trials, trials.compile(plan))) == []
