@@ -85,3 +85,20 @@ def test_a_wrong_call_is_one_message(monkeypatch, arguments, message):
 def test_vertex_mount_paths_are_read_as_objects():
     assert component._location("/gcs/bucket/run/x") == "gs://bucket/run/x"
     assert component._location("/data/gcs/x") == "/data/gcs/x"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"inputs": None, "outputs": {"outputFile": "x", "artifacts": {}}},
+        {"inputs": {"parameterValues": []}, "outputs": {"outputFile": "x", "artifacts": {}}},
+        {"outputs": {"outputFile": 1, "artifacts": {}}},
+        {"outputs": {"outputFile": "x", "artifacts": {"shards": {"artifacts": [{"name": "s"}]}}}},
+        [],
+    ],
+)
+def test_what_is_no_executor_input_is_said_in_words(value, monkeypatch):
+    """Found by the fuzzer (`tests/faults/fuzz.py`)."""
+    monkeypatch.setattr("sys.argv", ["clozeflow-component", "shard", json.dumps(value)])
+    with pytest.raises(SystemExit, match="error: executor input"):
+        component.main()

@@ -75,6 +75,16 @@ def note_and_wait(folder):
     time.sleep(60)
 
 
+@pytest.mark.parametrize("error", [EOFError, ConnectionResetError])
+def test_killed_while_its_workers_start_is_said_in_words(monkeypatch, error):
+    def killed(*_):
+        raise error
+
+    monkeypatch.setattr("multiprocessing.forkserver.read_signed", killed)
+    with pytest.raises(UserError, match="was killed from outside"):
+        run_units(square, [1, 4, 9], workers=Workers(num_workers=2), description="x")
+
+
 def test_workers_end_with_a_run_that_was_killed(tmp_path):
     code = (
         "from clozeflow.engine import Workers, run_units; from tests.test_engine import *\n"

@@ -112,10 +112,23 @@ def _parse(arguments: list[str]) -> tuple[str, Mapping[str, Any]]:
         )
     try:
         value = json.loads(text)
-        value["outputs"]["outputFile"], value["outputs"]["artifacts"]
-    except (ValueError, KeyError, TypeError) as error:
+        _check_shape(value)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UserError("executor input", f"is not KFP's: {error!r}", fix=usage + ".") from None
     return name, value
+
+
+def _check_shape(value: Any) -> None:
+    """Raises an error of Python's own where the executor input lacks what is read of it."""
+    given, wanted = value.get("inputs", {}), value["outputs"]
+    given.get("parameterValues", {}).items()
+    if not isinstance(wanted["outputFile"], str):
+        raise TypeError("outputFile is no text")
+    wanted.get("parameters", {}).items()
+    for artifacts in (given.get("artifacts", {}), wanted["artifacts"]):
+        for name, found in artifacts.items():
+            if any(not isinstance(one["uri"], str) for one in found["artifacts"]):
+                raise TypeError(f"the uri of {name} is no text")
 
 
 def _first(artifacts: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -217,8 +217,8 @@ def _run(
     with concurrent.futures.ProcessPoolExecutor(
         min(num_workers, len(todo)), mp_context=context, initializer=_end_with_parent
     ) as pool:
-        futures = {pool.submit(work, units[index]): index for index in todo}
         try:
+            futures = _submit(pool, work, units, todo)
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
         except concurrent.futures.process.BrokenProcessPool:
@@ -229,6 +229,19 @@ def _run(
             ) from None
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _submit(
+    pool: concurrent.futures.Executor,
+    work: Callable[[Unit], Any],
+    units: Sequence[Unit],
+    todo: list[int],
+) -> dict[concurrent.futures.Future[Any], int]:
+    """The units as tasks of the pool, which starts its processes at the first one."""
+    try:
+        return {pool.submit(work, units[index]): index for index in todo}
+    except (EOFError, ConnectionError) as error:  # what makes processes is itself one, and dead
+        raise concurrent.futures.process.BrokenProcessPool from error
 
 
 def _end_with_parent() -> None:

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import logging
 import os
+import re
 import shutil
 import tempfile
 import urllib.parse
@@ -25,6 +26,8 @@ from clozeflow import remote
 from clozeflow.errors import UserError
 
 TEMPORARY_PREFIX = ".tmp-"
+_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + "[a-z0-9_]{8}")
+"""As `mkstemp` names files with that prefix."""
 
 # gcsfs asks for each bucket's kind by gRPC and logs a traceback for every attempt that fails.
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -246,7 +249,8 @@ def remove_temporaries(folder: str) -> None:
     """Removes the half-written files that a killed run left; nobody may be writing there."""
     if not is_remote(folder):
         for path in local_path(folder).rglob(f"{TEMPORARY_PREFIX}*"):
-            path.unlink(missing_ok=True)
+            if _TEMPORARY.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
 
 @remote.names_its_object

@@ -299,12 +299,12 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("build/fuzz"))
     asked = parser.parse_args()
     database = DirectoryBasedExampleDatabase(asked.output / "examples")
+    tests = [limited(test, 100, database=database) for test in PROPERTIES]
     until, failed, rounds = time.monotonic() + 60 * asked.minutes, set(), 0
     while time.monotonic() < until:
-        for test in PROPERTIES:
-            seeded = hypothesis.seed(asked.seed * 1_000_000 + rounds)(test)
+        for test in tests:
             try:
-                limited(seeded, 100, database=database)()
+                hypothesis.seed(asked.seed * 1_000_000 + rounds)(test)()
             except Exception:
                 failed.add(test.__name__)
                 sys.stdout.write(f"{test.__name__}, round {rounds}:\n{traceback.format_exc()}\n")

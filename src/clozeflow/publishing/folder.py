@@ -44,6 +44,7 @@ def check_folder(folder: Folder, files: Mapping[str, File]) -> None:
 
 def publish_to_folder(folder: Folder, files: Mapping[str, File], *, fingerprint: str) -> Place:
     """Copies what is not there yet; the copies share nothing with the model's own files."""
+    storage.remove_temporaries(folder.location)  # of a run that was killed
     for path, file in files.items():
         location = storage.join(folder.location, path)
         if _is_there(location, file):
