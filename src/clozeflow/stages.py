@@ -63,6 +63,8 @@ class Outcome:
     parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     auxiliary: tuple[str, ...] = ()
     """Files, or folders ending in "/", that hold times, logs or pictures: not fingerprinted."""
+    may_be_reused: bool = True
+    """False for what came of an accident, and another attempt may better."""
 
 
 def run_stage(
@@ -135,7 +137,7 @@ def _work(
     manifest = _manifest(stage, config, refs, key, outcome, output)
     artifacts.write_manifest(output, manifest)
     storage.remove_folder(work_folder(output))
-    if cache:
+    if cache and outcome.may_be_reused:
         cache.remember(key, output)
     return manifest
 

@@ -2,12 +2,14 @@
 
 import json
 import re
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from clozeflow.preflight import compilation, processes
+from clozeflow.preflight import compilation, processes, tpu_compiler
 from clozeflow.preflight.compilation import (
     PYTHON_VARIABLE,
     Compilation,
@@ -142,3 +144,27 @@ def test_every_slice_has_a_topology(name):
 def test_clocks_are_those_of_the_peak_rates(name, units, size):
     core = core_of(find_slice(name))
     assert core.clock_hertz * units * size * size * 2 == pytest.approx(core.peak_flops, rel=0.01)
+
+
+def test_the_compiler_ends_with_whoever_asked(tmp_path):
+    """Killed, a preflight leaves no compiler that works on for minutes."""
+    child = (
+        "import sys, time; sys.path.insert(0, sys.argv[1]); import tpu_compiler as compiler; "
+        "compiler.end_with_parent(); print('ready', flush=True); time.sleep(60)"
+    )
+    parent = (
+        "import subprocess, sys, time; "
+        "process = subprocess.Popen([sys.executable, '-c', *sys.argv[1:]], stdout=-1, text=True); "
+        "process.stdout.readline(); print(process.pid, flush=True); time.sleep(60)"
+    )
+    folder = str(Path(tpu_compiler.__file__).parent)
+    command = [sys.executable, "-c", parent, child, folder]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        pid = int(process.stdout.readline())
+        process.kill()
+    stat = Path(f"/proc/{pid}/stat")
+    until = time.monotonic() + 10
+    while stat.exists() and ") Z " not in stat.read_text() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not stat.exists() or ") Z " in stat.read_text()

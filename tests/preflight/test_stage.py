@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from clozeflow import stages
+from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
 from clozeflow.preflight import stage
 from clozeflow.preflight.compilation import PYTHON_VARIABLE
@@ -42,6 +43,23 @@ def test_without_the_environment_a_warning_says_so(tmp_path, caplog):
     assert [r.levelname for r in caplog.records] == ["WARNING"]
     answer = json.loads((tmp_path / "report" / "preflight.json").read_text())
     assert answer["verdict"] == "unavailable"
+
+
+def test_what_came_of_an_accident_is_tried_again(tmp_path):
+    """A crash of the compiler is no property of the step: the next run asks anew."""
+    cache = StageCache(tmp_path / "cache")
+    config = PreflightConfig(tpu="v5e-4")
+    for name in ("first", "second"):
+        output = str(tmp_path / name)
+        stages.run_stage(STAGES["preflight"], config, inputs={}, output=output, cache=cache)
+    skipped = PreflightConfig()
+    for name in ("third", "fourth"):
+        output = str(tmp_path / name)
+        stages.run_stage(STAGES["preflight"], skipped, inputs={}, output=output, cache=cache)
+    inodes = [(tmp_path / name / "report.html").stat().st_ino for name in ("first", "second")]
+    assert inodes[0] != inodes[1]  # a cached artifact is made of hard links
+    inodes = [(tmp_path / name / "report.html").stat().st_ino for name in ("third", "fourth")]
+    assert inodes[0] == inodes[1]
 
 
 def test_what_demands_an_answer_gets_an_error(tmp_path):

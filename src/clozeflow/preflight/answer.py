@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from clozeflow.preflight.commands import command_of, settings_changed
-from clozeflow.preflight.estimate import Estimate, Range
+from clozeflow.preflight.estimate import Estimate
 from clozeflow.preflight.memory import GIB, Memory, Verdict
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ class Answer:
         if self.products:
             found |= _operations(self.trial, self.products)
         if self.estimate:
-            found["estimate"] = {
-                name: value.to_dict() if isinstance(value, Range) else value
-                for name, value in _fields(self.estimate).items()
-            }
+            found["estimate"] = dataclasses.asdict(self.estimate)
         found["warnings"] = list(warnings(self))
         found["proposals"] = [_proposal(self.trial, one) for one in self.proposals]
         return found
@@ -219,7 +216,7 @@ def _operations(trial: Trial, products: Products) -> dict[str, Any]:
             "flops": trial.compilation.figures["flops"],
             "accessed_bytes": trial.compilation.figures["accessed_bytes"],
             "cycles": dict(trial.summary.cycles),
-            "loops": [_fields(loop) for loop in trial.summary.loops],
+            "loops": [dataclasses.asdict(loop) for loop in trial.summary.loops],
             "all_reduce_bytes": trial.summary.all_reduce_bytes,
         }
     return found
@@ -236,10 +233,6 @@ def _proposal(asked: Trial, proposal: Proposal) -> dict[str, Any]:
         "command": command_of(plan),
         "settings": settings_changed(asked.plan, plan),
     }
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _gib(size: float) -> str:

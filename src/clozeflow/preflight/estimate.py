@@ -27,10 +27,6 @@ class Range:
     low: float
     high: float
 
-    def to_dict(self) -> dict[str, float]:
-        """As JSON holds it."""
-        return {"low": self.low, "high": self.high}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Estimate:

@@ -64,7 +64,11 @@ def run(config: PreflightConfig, inputs: Mapping[str, Artifact], output: str) ->
     storage.write_text(storage.join(output, stages.SHORT_REPORT), f"```\n{text}```\n")
     storage.write_text(storage.join(output, stages.REPORT), page.render(answer))
     _refuse(config, answer, output)
-    return Outcome(properties=_properties(answer), metrics=_metrics(found))
+    return Outcome(
+        properties=_properties(answer),
+        metrics=_metrics(found),
+        may_be_reused=answer.verdict is not Verdict.UNAVAILABLE,
+    )
 
 
 def find_answer(config: PreflightConfig, inputs: Mapping[str, Artifact]) -> Answer:

@@ -12,13 +12,16 @@ to `--text`.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+_PR_SET_PDEATHSIG = 1
 _SIZES = ("argument", "output", "alias", "temp", "generated_code")
 
 
@@ -31,6 +34,7 @@ def main() -> None:
     parser.add_argument("--module", type=Path, required=True)
     parser.add_argument("--text", type=Path, help="file for the compiled program's text")
     options = parser.parse_args()
+    end_with_parent()
     sys.stdout.write("\n" + json.dumps(answer(options)) + "\n")
 
 
@@ -48,6 +52,11 @@ def answer(options: argparse.Namespace) -> dict[str, Any]:
     if options.text:
         options.text.write_text(executable.hlo_modules()[0].to_string(), encoding="utf-8")
     return {"status": "compiled", **figures(executable)}
+
+
+def end_with_parent() -> None:
+    """Has the system kill this process when whoever asks is gone: it would go on for minutes."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def prepare_environment() -> None:
