@@ -55,7 +55,7 @@ torch-env: .venv-torch/.installed ## Make .venv-torch: transformers 5 and torch,
 	.venv-torch/bin/python -m pip install --quiet --disable-pip-version-check -r requirements/torch.txt
 	@touch $@
 
-preflight-env: .venv-preflight/.installed ## Make .venv-preflight: the TPU's compiler, for `clozeflow preflight` (1 GB)
+preflight-env: .venv-preflight/.installed ## Make .venv-preflight: the TPU's compiler, for `clozeflow preflight` (1.3 GB)
 
 .venv-preflight/.installed: requirements/preflight.lock
 	$(PYTHON) -m venv --clear .venv-preflight
