@@ -127,3 +127,15 @@ def test_beam_that_is_not_installed_is_said_at_once(monkeypatch):
     config = STAGES["shard"].config(engine="beam")
     with pytest.raises(UserError, match=r"Install clozeflow\[beam\]"):
         config.check_locations(["anywhere"])
+
+
+def test_a_unit_whose_record_is_damaged_is_done_again(tmp_path, caplog):
+    seen, ledger = tmp_path / "seen", str(tmp_path / "ledger")
+    seen.mkdir()
+    units = [(str(seen), value) for value in range(3)]
+    how = {"workers": Workers(num_workers=1), "description": "t", "ledger": ledger}
+    assert run_units(note_and_square, units, **how) == [0, 1, 4]
+    Path(ledger, "000001.json").write_text("{")
+    assert run_units(note_and_square, units, **how) == [0, 1, 4]
+    assert sorted(path.name[0] for path in seen.iterdir()) == ["0", "1", "1", "2"]
+    assert "000001.json: is damaged" in caplog.text

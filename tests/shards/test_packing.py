@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,3 +97,15 @@ def test_special_ids_are_the_tokenizers_own():
 def test_no_documents_give_no_rows(kind):
     assert len(pack([], 8, kind=kind)[1]) == 0
     assert len(pack([0, 0], 8, kind=kind)[1]) == 0
+
+
+@pytest.mark.parametrize("vocab_size", [1 << 16, (1 << 16) + 1, 250_002])
+def test_rows_in_less_memory_hold_the_same_ids(vocab_size):
+    _, rows = pack([30, 5], seq_len=8)
+    largest = np.where(rows.input_ids >= 100, vocab_size - 1, rows.input_ids)
+    rows = dataclasses.replace(rows, input_ids=largest.astype(np.int32))
+    narrowed = rows.narrowed(vocab_size)
+    np.testing.assert_array_equal(narrowed.input_ids, rows.input_ids)
+    assert narrowed.input_ids.itemsize == (2 if vocab_size == 1 << 16 else 4)
+    both = packing.concatenate([narrowed, narrowed], 8)
+    assert both.input_ids.dtype == narrowed.input_ids.dtype
