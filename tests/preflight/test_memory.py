@@ -83,3 +83,10 @@ def test_what_is_only_placed_is_arguments_and_what_the_log_says():
     memory = memory_of(answer, argument_bytes=GIB, limit_bytes=15.75 * GIB)
     assert memory.needed_bytes == 14.5 * GIB
     assert memory.verdict is Verdict.TIGHT
+
+
+def test_what_fits_takes_no_more_than_there_is():
+    """A result may lie where an argument was: their sum may be more than the memory has."""
+    answer = Compilation(status=Status.PLACED, memory=compiler_log.read(LOG))
+    memory = memory_of(answer, argument_bytes=3 * GIB, limit_bytes=15.75 * GIB)
+    assert (memory.needed_bytes, memory.verdict) == (15.75 * GIB, Verdict.TIGHT)

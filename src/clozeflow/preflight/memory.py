@@ -70,7 +70,8 @@ def memory_of(compilation: Compilation, *, argument_bytes: float, limit_bytes: f
             )
         case Status.PLACED:
             temporary = compilation.memory.get("temporary_bytes", 0.0)
-            needed = argument_bytes + temporary if temporary else 0.0
+            # A result may lie where an argument was, so that the sum says too much; it does fit.
+            needed = min(argument_bytes + temporary, limit_bytes) if temporary else 0.0
         case Status.COMPILED:
             needed = _needed(compilation)
     tight = needed > TIGHT_SHARE * limit_bytes or again
