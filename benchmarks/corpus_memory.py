@@ -32,6 +32,8 @@ TOLERANCE = 1.2
 def main() -> None:
     """Measures every size and prints a table."""
     arguments, flags = _parser().parse_known_args()
+    if arguments.work:
+        arguments.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.work) as work:
         print(f"{'MB':>6} {'CPU s':>8} {'CPU s/MB':>9} {'peak MB':>8}")
         rows = [_measure(arguments.text, size, Path(work), flags) for size in arguments.sizes]

@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import machine
+
 from clozeflow.evaluation.predict import FillMask
 
 MIN_WORDS, MAX_WORDS = 6, 20
@@ -29,6 +31,7 @@ TIE = 1e-5
 def main() -> None:
     """Measures both and compares their answers."""
     arguments = _parser().parse_args()
+    print(machine.describe())
     fill_mask = FillMask(arguments.model)
     mask = fill_mask.model.tokenizer.mask_token
     texts = _texts(arguments.num_texts, mask)

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import machine
 from measure import Cost, measure
 
 PLAIN = """
@@ -91,6 +92,7 @@ def main() -> None:
     corpus, tokenizer = _prepare(arguments)
     ours = _shard_command(arguments, corpus, tokenizer)
     costs: dict[str, Cost] = {}
+    print(machine.describe())
     print(f"{'':24}{'CPU s':>9}{'wall s':>9}{'peak MB':>9}")
     if "plain" in arguments.only:
         output, cache = _fresh(arguments, "plain"), _fresh(arguments, "plain-cache")

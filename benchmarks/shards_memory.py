@@ -30,6 +30,8 @@ def main() -> None:
     """Measures every size and prints a table."""
     arguments, flags = _parser().parse_known_args()
     costs = []
+    if arguments.work:
+        arguments.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.work) as folder:
         work = Path(folder)
         print(f"{'MB':>6} {'CPU s':>8} {'CPU s/MB':>9} {'peak MB':>8} {'2 workers':>9}")

@@ -27,6 +27,7 @@ import tempfile
 from pathlib import Path
 from typing import IO
 
+import machine
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from clozeflow import artifacts
@@ -58,6 +59,7 @@ def main() -> None:
     if arguments.train_plainly:
         _train_plainly(arguments.train_plainly, arguments.vocab_size, arguments.work)
         return
+    print(machine.describe())
     print("   MB                     CPU s  peak MB  tokens/byte   unknown     ids")
     good = [_compare(arguments, size) for size in arguments.sizes]
     sys.exit(0 if all(good) else 1)

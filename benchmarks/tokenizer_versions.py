@@ -50,6 +50,8 @@ UNK = 3
 def main() -> None:
     """Makes the tokenizers and compares."""
     arguments = _parser().parse_args()
+    if arguments.work:
+        arguments.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.work) as work:
         corpus = _run_stage(Path(work, "corpus"), "corpus", "--source", *arguments.texts)
         for algorithm in arguments.algorithms:

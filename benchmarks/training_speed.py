@@ -22,6 +22,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import machine
+
 os.environ.update(TF_USE_LEGACY_KERAS="1", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
 
 
@@ -60,6 +62,7 @@ def main() -> None:
         case = CASES[arguments.case[0]]
         print(json.dumps(WAYS[arguments.way](case, arguments.steps)))
         return
+    print(machine.describe())
     print(
         f"{'case':6} {'way':6} {'CPU s/step':>11} {'s/step':>8} {'tokens/CPU s':>13} {'times':>6}"
     )

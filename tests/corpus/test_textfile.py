@@ -7,15 +7,16 @@ import pytest
 from clozeflow.corpus import textfile
 from clozeflow.corpus.config import BadBytes, Documents
 from clozeflow.corpus.sources import SourceFile
+from clozeflow.errors import UserError
 
 LINE_ENDS = {"lf": "\n", "crlf": "\r\n"}
 
 
-def read(path, documents, **span):
+def read(path, documents, bad_bytes=BadBytes.REPLACE, **span):
     file = SourceFile(
         location=str(path), source="", ref_name="", fingerprint="", num_bytes=path.stat().st_size
     )
-    return [d for _, d, _ in textfile.read_blocks(file, documents, BadBytes.REPLACE, **span)]
+    return [d for _, d, _ in textfile.read_blocks(file, documents, bad_bytes, **span)]
 
 
 @pytest.mark.parametrize("end", LINE_ENDS)
@@ -58,11 +59,32 @@ def test_encodings_by_their_mark(text, encoding):
 
 
 def test_a_too_long_document_is_refused(tmp_path, monkeypatch):
-    from clozeflow.errors import UserError
-
     monkeypatch.setattr(textfile, "BLOCK_BYTES", 100)
     monkeypatch.setattr(textfile, "MAX_DOCUMENT_BYTES", 1000)
     path = tmp_path / "text.txt"
     path.write_text("x" * 2000)
     with pytest.raises(UserError, match=r"text\.txt: has a document \(line\) that is too long"):
         read(path, Documents.LINE)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+def test_a_text_that_ends_within_a_character(tmp_path, monkeypatch, encoding):
+    monkeypatch.setattr(textfile, "BLOCK_BYTES", 777)  # so that characters are cut
+    path = tmp_path / "text.txt"
+    path.write_bytes(("One line.\n" * 500).encode(encoding)[:-1])
+    text = b"".join(read(path, Documents.LINE)).decode()
+    assert text == "One line.\n" * 499 + "One line.\ufffd"
+    num_bytes_of_a_character = 4 if encoding == "utf-32" else 2
+    offset = path.stat().st_size + 1 - num_bytes_of_a_character
+    with pytest.raises(UserError, match=f"is not {encoding} at offset {offset:,}"):
+        read(path, Documents.LINE, BadBytes.REFUSE)
+
+
+def test_the_place_of_a_bad_byte_counts_what_was_held_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(textfile, "BLOCK_BYTES", 777)
+    content = bytearray(("\ufeff" + "One line.\n" * 1000).encode("utf-16-le"))
+    content[10_001] = 0xDC  # the second half of a pair, alone
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="at offset 10,000"):
+        read(path, Documents.LINE, BadBytes.REFUSE)

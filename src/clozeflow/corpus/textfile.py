@@ -11,6 +11,7 @@ import codecs
 import contextlib
 import gzip
 import io
+import itertools
 import lzma
 import re
 import sys
@@ -243,15 +244,15 @@ def _decoded(
     errors = "strict" if bad_bytes == BadBytes.REFUSE else "replace"
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     offset = 0
-    for piece in pieces:
+    for piece, is_last in itertools.chain(((piece, False) for piece in pieces), [(b"", True)]):
+        num_held = len(decoder.getstate()[0])  # of a character that began in the piece before
         try:
-            yield decoder.decode(piece).encode("utf-8")
+            yield decoder.decode(piece, is_last).encode("utf-8")
         except UnicodeDecodeError as error:
-            raise bad_bytes_error(
-                file.location, encoding, offset + error.start, error.object[error.start]
-            ) from None
+            place = offset - num_held + error.start
+            bad = error.object[error.start]
+            raise bad_bytes_error(file.location, encoding, place, bad) from None
         offset += len(piece)
-    yield decoder.decode(b"", final=True).encode("utf-8")
 
 
 def _refuse_other_formats(file: SourceFile, head: bytes) -> None:
