@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import fsspec
+import hypothesis
 import pytest
 from gcp_storage_emulator.server import create_server
 
@@ -17,6 +18,10 @@ os.environ.update(
     HF_HUB_OFFLINE="1",
     USE_TORCH="0",
 )
+
+# A slow machine is no fault of what is tested.
+hypothesis.settings.register_profile("clozeflow", deadline=None)
+hypothesis.settings.load_profile("clozeflow")
 
 
 @pytest.fixture(autouse=True)

@@ -41,7 +41,7 @@ def clean_text(text: str, form: UnicodeForm) -> str:
 
 @pytest.mark.parametrize("form", list(UnicodeForm))
 @hypothesis.given(text=TEXTS)
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=200)
 def test_clean_text_does_what_it_says(text, form):
     cleaned = clean_text(text, form)
     assert cleaned == plainly(text, form)
@@ -49,7 +49,7 @@ def test_clean_text_does_what_it_says(text, form):
 
 
 @hypothesis.given(texts=st.lists(TEXTS, max_size=8))
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=100)
 def test_documents_of_a_block_do_not_touch_each_other(texts):
     block = clean(block_of([text.encode() for text in texts]), UnicodeForm.NFC)
     alone = [plainly(text, UnicodeForm.NFC) for text in texts]

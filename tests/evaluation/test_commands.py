@@ -77,6 +77,30 @@ def test_predict_checks_every_row_before_it_answers_one(model, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("given", "place"),
+    [({"texts": ("fine [MASK]", "not fine")}, "text 2"), ({"file": "rows.txt"}, "line 1")],
+)
+@pytest.mark.parametrize("config", ['{"mask_token": "<mask>"}', '{"mask_token": {"content": "X"}}'])
+def test_a_text_without_a_mask_is_refused_before_the_model_is_opened(
+    tmp_path, monkeypatch, config, given, place
+):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "tokenizer_config.json").write_text(config)
+    (tmp_path / "rows.txt").write_text("not fine\nfine <mask>\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=f"{place}: has no mask"):
+        list(Predict(model="model", **given).lines())
+
+
+@pytest.mark.parametrize("config", [None, "{", "[]", "{}"])
+def test_a_model_that_does_not_say_its_mask_is_opened(tmp_path, config):
+    if config is not None:
+        (tmp_path / "tokenizer_config.json").write_text(config)
+    with pytest.raises(UserError, match="is no model"):
+        list(Predict(model=str(tmp_path), texts=("not fine",)).lines())
+
+
+@pytest.mark.parametrize(
     ("wrong", "message"),
     [({"targets": ("zebrafish",)}, "no single piece"), ({"top_k": 801}, "1 to 800")],
 )

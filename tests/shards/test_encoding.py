@@ -92,7 +92,7 @@ TEXT = st.text(
 
 
 @given(st.lists(TEXT, max_size=6))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_any_text(encoder, texts):
     assert_exact(encoder, texts)
 

@@ -46,7 +46,7 @@ def rows(largest=2**31 - 1):
 
 
 @given(rows())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_bytes_are_those_of_tf_train_example(content):
     ids, mask = content
     data = records.serialize(ids, mask)
@@ -54,7 +54,7 @@ def test_bytes_are_those_of_tf_train_example(content):
 
 
 @given(rows())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_parse_reverses_serialize(content):
     ids, mask = content
     data = records.serialize(ids, mask)

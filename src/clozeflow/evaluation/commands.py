@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import tyro
 
@@ -40,7 +40,10 @@ class Predict:
                 "predict", "wants texts or a --file, and not both", fix="Give one of the two."
             )
         if self.file:
-            _check_early(self.file, self.output, self.text_field)
+            texts = _check_early(self.file, self.output, self.text_field)
+        else:
+            texts = {f"text {number}": text for number, text in enumerate(self.texts, 1)}
+        _check_masks_early(self.model, texts)
         yield from self._file_lines() if self.file else self._text_lines()
 
     def _text_lines(self) -> Iterator[str]:
@@ -124,10 +127,24 @@ class Serving:
         yield f"{self.output}: SavedModel; `saved_model_cli show --dir {self.output} --all`"
 
 
-def _check_early(file: str, output: str, text_field: str) -> None:
-    """Reads the first row, and how the output is to be written, before a model is opened."""
+def _check_early(file: str, output: str, text_field: str) -> dict[str, str]:
+    """The first text, by its place, read before a model is opened; so is the output's kind."""
     from clozeflow.evaluation.rows import OUTPUT_FORMATS, format_of, read_rows
 
     if output:
         format_of(output, allowed=OUTPUT_FORMATS)
-    next(read_rows(file, text_field=text_field))
+    place, row = next(read_rows(file, text_field=text_field))
+    return {place: row[text_field]}
+
+
+def _check_masks_early(model: str, texts: Mapping[str, str]) -> None:
+    """Refuses texts without a mask, by their places, before a model is opened.
+
+    Where the model's folder does not say what its mask is, only opening it will tell.
+    """
+    from clozeflow.evaluation.masks import spell_masks
+    from clozeflow.tokenizer import loading
+
+    if mask := loading.mask_token(model):
+        for place, text in texts.items():
+            spell_masks(text, mask, where=place)

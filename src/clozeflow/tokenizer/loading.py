@@ -66,6 +66,18 @@ def special_ids(folder: str) -> SpecialIds:
     return SpecialIds(**ids)
 
 
+def mask_token(folder: str) -> str:
+    """The text of the mask token as the tokenizer's configuration says it, or "" if it does not."""
+    location = storage.join(folder, CONFIG_FILE)
+    if not storage.is_file(location):
+        return ""
+    try:
+        config = json.loads(storage.read_text(location))
+    except ValueError:
+        return ""
+    return _token(config, *SPECIAL_ROLES["mask"]) if isinstance(config, dict) else ""
+
+
 def _ids_of(folder: str, tokens: Mapping[str, str]) -> dict[str, Any]:
     """The ids of tokens by the roles they have; a role without a token has none."""
     wanted = {role: token for role, token in tokens.items() if token}
