@@ -11,9 +11,12 @@ that was stopped goes on where it was, and prints what there is.
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import json
 import logging
+import multiprocessing
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +43,6 @@ HEADER = (
 
 def main() -> None:
     """Finds what is not known yet, and prints all that is."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--presets", type=Preset, nargs="+", default=list(Preset))
     parser.add_argument("--slices", nargs="+", default=["v2-8", "v3-8", "v5e-4"])
@@ -55,14 +57,22 @@ def main() -> None:
                 name = f"{preset} {tpu} {seq_len}"
                 wanted = "step_ms" if arguments.steps else "rows"
                 if wanted not in known.get(name, {}):
-                    known[name] = cell(preset, tpu, seq_len, to_the_end=arguments.steps)
+                    known[name] = _alone(cell, preset, tpu, seq_len, arguments.steps)
                     arguments.results.parent.mkdir(parents=True, exist_ok=True)
                     arguments.results.write_text(json.dumps(known, indent=1) + "\n")
     print_table(known)
 
 
-def cell(preset: Preset, tpu: str, seq_len: int, *, to_the_end: bool) -> dict[str, Any]:
+def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a process of its own: TensorFlow keeps the weights of what it exported."""
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def cell(preset: Preset, tpu: str, seq_len: int, to_the_end: bool) -> dict[str, Any]:
     """One line of the table."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     config = PreflightConfig(preset=preset, tpu=tpu, seq_len=seq_len, vocab_size=VOCAB_SIZE)
     compiler = TpuCompiler.find(time_limit_seconds=config.time_limit_seconds)
     if isinstance(compiler, Compilation):

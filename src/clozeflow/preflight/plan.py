@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
@@ -184,6 +185,7 @@ class Exporter:
         if self._made and self._made[0] == key:
             return self._made[1]
         self._made = None  # two large models at once may be too many
+        gc.collect()
         strategy = tf.distribute.get_strategy()
         step = build.step_for_rows(config, plan.tokenizer, strategy, seq_len=plan.seq_len)
         self._made = key, step
