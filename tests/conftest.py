@@ -7,6 +7,8 @@ from pathlib import Path
 
 import fsspec
 import hypothesis
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from gcp_storage_emulator.server import create_server
 
@@ -28,6 +30,15 @@ hypothesis.settings.load_profile("clozeflow")
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg-cache"))
     monkeypatch.delenv("CLOZEFLOW_CACHE", raising=False)
+
+
+@pytest.fixture
+def badly_named_parquet(tmp_path: Path) -> str:
+    """A file with a text column and one whose name is no text."""
+    path = tmp_path / "data.parquet"
+    pq.write_table(pa.table({"text": ["a <mask>"], "number": [1]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"number", b"\x80umber"))
+    return str(path)
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,24 @@ def test_edited_manifest_is_found(folder):
         artifacts.read_manifest(str(folder))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", '{"type": 1}'])
+WITH_A_LIST_FOR_ITS_SETTINGS = json.dumps(
+    {
+        "type": "clozeflow.Corpus",
+        "schema_version": 1,
+        "producer": {
+            "stage": "corpus",
+            "clozeflow": "0.1.0",
+            "code": "",
+            "config": [],
+            "shaping_config": [False],
+        },
+    }
+)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", "null", '{"type": 1}', WITH_A_LIST_FOR_ITS_SETTINGS]
+)
 def test_what_is_no_manifest_is_one_error(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(UserError, match="no manifest of clozeflow"):

@@ -285,7 +285,7 @@ def read_manifest(folder: str) -> Manifest:
         # A manifest without a digest is one of before there were digests.
         digest = value.pop("digest", None) or fingerprint_of(value)
         is_as_written = digest == fingerprint_of(value)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(
             location, f"is no manifest of clozeflow: {error!r}", fix="Make the artifact again."
         ) from None

@@ -113,7 +113,7 @@ def _parse(arguments: list[str]) -> tuple[str, Mapping[str, Any]]:
     try:
         value = json.loads(text)
         _check_shape(value)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError("executor input", f"is not KFP's: {error!r}", fix=usage + ".") from None
     return name, value
 
@@ -134,7 +134,7 @@ def _check_shape(value: Any) -> None:
 def _first(artifacts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     try:
         return artifacts[name]["artifacts"][0]
-    except (KeyError, IndexError, TypeError):
+    except (LookupError, TypeError):
         raise UserError(
             "executor input",
             f"names no artifact {name!r}",

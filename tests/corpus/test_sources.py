@@ -86,6 +86,11 @@ def test_parquet(read_all, tmp_path):
         read_all(config)
 
 
+def test_parquet_with_a_name_that_is_no_text_is_refused(read_all, badly_named_parquet):
+    with pytest.raises(UserError, match=r"data\.parquet: cannot be read as Parquet.*utf-8"):
+        read_all(CorpusConfig(source=(badly_named_parquet,)))
+
+
 @pytest.mark.parametrize(
     "kind", [pa.large_string(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]
 )

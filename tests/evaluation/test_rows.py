@@ -82,6 +82,11 @@ def test_a_bad_file_is_refused(tmp_path, name, content, message):
         read(str(tmp_path / name))
 
 
+def test_parquet_with_a_name_that_is_no_text_is_refused(badly_named_parquet):
+    with pytest.raises(UserError, match=r"data\.parquet: cannot be read as Parquet"):
+        read(badly_named_parquet)
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match="there is no such file"):
         read(str(tmp_path / "nowhere.txt"))

@@ -58,6 +58,6 @@ def errors(location: str, *, fix: str) -> Iterator[None]:
     """Arrow's errors in the block as ours."""
     try:
         yield
-    except (pa.ArrowInvalid, OSError) as error:
-        words = str(error).strip().splitlines()[0].rstrip(".")
+    except (pa.ArrowException, UnicodeError, OSError) as error:  # a column's name may be no text
+        words = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise UserError(location, f"cannot be read as Parquet: {words}", fix=fix) from None

@@ -131,22 +131,12 @@ def _lines(location: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_parquet(location: str, text_field: str) -> Iterator[tuple[str, Row]]:
-    with storage.open_read(location) as file, _parquet_errors(location):
+    with parquet.opened(location, fix="Check or replace the file.") as file:
         number = 0
-        for batch in parquet.batches(parquet.open_stream(file), batch_size=ROWS_AT_ONCE):
+        for batch in parquet.batches(file, batch_size=ROWS_AT_ONCE):
             for row in batch.to_pylist():
                 number += 1
                 yield f"{location}, row {number:,}", row
-
-
-@contextlib.contextmanager
-def _parquet_errors(location: str) -> Iterator[None]:
-    try:
-        yield
-    except pa.ArrowInvalid as error:
-        raise UserError(
-            location, f"cannot be read as Parquet: {error}", fix="Check or replace the file."
-        ) from None
 
 
 def _write_json(file: IO[bytes], batches: Iterable[Sequence[Row]]) -> int:

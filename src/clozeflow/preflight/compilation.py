@@ -177,7 +177,7 @@ def read_answer(output: str, text: str) -> Compilation:
     try:
         answer: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
         status = answer.pop("status")
-    except (ValueError, IndexError, KeyError, AttributeError, TypeError):
+    except (ValueError, LookupError, AttributeError, TypeError):
         return Compilation.unavailable(f"the compiler's answer is not understood: {output[-300:]}")
     message = answer.pop("message", "")
     if status == Status.COMPILED:

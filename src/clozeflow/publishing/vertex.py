@@ -129,5 +129,5 @@ def _place(model: RegistryModel, version: str) -> Place:
 def _message(response: Any) -> str:
     try:
         return str(response.json()["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return "it gives no reason"

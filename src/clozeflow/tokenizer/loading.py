@@ -92,7 +92,7 @@ def _added_tokens(text: str) -> dict[str, int]:
     """The ids of the added tokens that a `tokenizer.json` lists; none if it is none."""
     try:
         return {token["content"]: token["id"] for token in json.loads(text)["added_tokens"]}
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return {}
 
 

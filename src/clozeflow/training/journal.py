@@ -145,7 +145,7 @@ def last_seconds(folder: Path) -> float:
     for line in reversed(lines):
         try:
             return float(json.loads(line)["seconds"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, LookupError, TypeError):
             continue  # cut off when the run was killed
     return 0.0
 
