@@ -145,7 +145,7 @@ def figures(found: dict[str, Any]) -> list[str]:
     if found["rows"] is None:
         return ["not available", "", "", ""]
     if not found["rows"]:
-        return ["none", "", "", ""]
+        return ["fewer than 8", "", "", ""]
     step = found.get("step_ms")
     time = f"{step[0]:,.0f} to {step[1]:,.0f}" if step else ""
     return [f"{found['rows']:,}", f"{found['gib']:.1f}", f"{found['gflop_per_row']:,.1f}", time]
