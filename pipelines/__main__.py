@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clozeflow.__main__ import INTERRUPTED
 from clozeflow.errors import UserError
 from pipelines.vertex_commands import add_commands, add_place, chosen_place
 
@@ -25,7 +26,8 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit("interrupted: the same command goes on where it stopped")
+        print("interrupted: the same command goes on where it stopped", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def _parser() -> argparse.ArgumentParser:

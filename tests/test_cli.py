@@ -1,8 +1,12 @@
 """The command line: flags, help, errors, and what importing it does not import."""
 
 import dataclasses
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +103,42 @@ def test_every_repeated_threshold_is_read(order):
     result = run("evaluate", "--model", "m", "--shards", "s", "--output", "o", *flags)
     assert result.returncode == 2
     assert "no_figure" in result.stderr
+
+
+def interrupted(command, seconds_after_its_first_child):
+    """The exit code and the errors of a command that is interrupted as from a terminal."""
+    run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children")
+    while run.poll() is None and not children.read_text():
+        time.sleep(0.01)
+    time.sleep(seconds_after_its_first_child)
+    os.killpg(run.pid, signal.SIGINT)
+    return run.wait(30), run.stderr.read()
+
+
+def test_an_interrupt_is_one_line_and_nothing_finished(tmp_path):
+    source, output = tmp_path / "text.txt", tmp_path / "corpus"
+    with source.open("w") as file:
+        file.writelines(f"line {n} tells of {n * n} and of {n % 977}\n" for n in range(600_000))
+    command = [sys.executable, "-m", "clozeflow", "corpus", "--source", str(source)]
+    command += ["--output", str(output), "--num-workers", "2"]
+    for seconds in (0.0, 0.2, 0.4, 0.6, 1.2):
+        code, errors = interrupted(command, seconds)
+        assert code == 130
+        assert "Traceback" not in errors
+        assert errors.count("interrupted: the same command goes on where it stopped") == 1
+        assert not (output / "manifest.json").exists()
+
+
+def test_an_interrupted_import_is_one_line():
+    code = (
+        "import sys, signal\n"
+        "class Finder:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name == 'tyro': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from clozeflow.__main__ import main; main()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 130
+    assert run.stderr.splitlines() == ["interrupted: the same command goes on where it stopped"]

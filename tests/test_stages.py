@@ -1,10 +1,11 @@
 """What happens around a stage: check, reuse, work, finish."""
 
+import dataclasses
 import logging
 
 import pytest
 
-from clozeflow import artifacts, stages, storage
+from clozeflow import artifacts, stages, storage, verification
 from clozeflow.artifacts import ArtifactType
 from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
@@ -60,6 +61,52 @@ def test_folder_of_other_settings_is_refused_with_the_difference(tmp_path):
     with pytest.raises(UserError, match="size is 3, asked for 4"):
         make(tmp_path / "a", size=4)
     assert letters(tmp_path / "a") == "xxx"
+
+
+class Accident(Counted):
+    """Work whose first outcome is an accident's."""
+
+    def __call__(self, config, inputs, output):
+        made = super().__call__(config, inputs, output)
+        return dataclasses.replace(made, may_be_reused=self.calls > 1)
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_the_same_command_makes_another_attempt_after_an_accident(tmp_path, size):
+    work = Accident()
+    make(tmp_path / "a", run=work)
+    verification.verify(str(tmp_path / "a"))
+    assert make(tmp_path / "a", run=work, size=size).properties["size"] == size
+    assert make(tmp_path / "a", run=work, size=size) == artifacts.read_manifest(str(tmp_path / "a"))
+    assert work.calls == 2
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
+        "letters",
+        "manifest.json",
+        "report.html",
+    ]
+
+
+def test_what_came_of_an_accident_is_no_other_stages_to_throw_away(tmp_path):
+    make(tmp_path / "a", run=Accident())
+    make(tmp_path / "corpus")
+    with pytest.raises(UserError, match="it was made by first, not second"):
+        make(
+            tmp_path / "a",
+            inputs={"corpus": str(tmp_path / "corpus")},
+            corpus=ArtifactType.CORPUS,
+        )
+    assert letters(tmp_path / "a") == "xxx"
+
+
+@pytest.mark.parametrize("left", [["letters", ".provisional"], [".provisional"]])
+def test_a_run_killed_while_it_threw_an_accident_away_goes_on(tmp_path, left):
+    work = Accident()
+    make(tmp_path / "a", run=work)
+    for path in (tmp_path / "a").iterdir():
+        if path.name not in left:
+            path.unlink()
+    make(tmp_path / "a", run=work)
+    assert work.calls == 2
 
 
 def test_folder_of_another_input_is_refused(tmp_path):

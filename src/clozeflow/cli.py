@@ -46,8 +46,6 @@ def main() -> None:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit("interrupted: the same command goes on where it stopped")
 
 
 def gather_repeated(arguments: Sequence[str]) -> list[str]:

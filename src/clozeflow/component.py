@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clozeflow import storage
+from clozeflow.__main__ import INTERRUPTED
 from clozeflow.artifacts import Manifest
 from clozeflow.cache import StageCache
 from clozeflow.errors import UserError
@@ -63,6 +64,8 @@ def main() -> None:
             run_component(STAGES[name], executor_input)
     except UserError as error:
         sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def run_component(stage: Stage, executor_input: Mapping[str, Any]) -> Manifest:

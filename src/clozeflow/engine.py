@@ -15,9 +15,10 @@ import logging
 import multiprocessing
 import os
 import shlex
+import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 from clozeflow import storage
@@ -131,7 +132,17 @@ def start_early(config: object, module: str) -> None:
         and (config.num_workers or default_num_workers()) > 1
     ):
         multiprocessing.set_forkserver_preload([module])
+        _ensure_forkserver()
+
+
+def _ensure_forkserver() -> None:
+    """Starts what processes come from; they are deaf to Ctrl-C, which is this process's to obey."""
+    resource_tracker.ensure_running()  # to start it sets the mask anew
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a child inherits it
+    try:
         forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def default_num_workers() -> int:
@@ -214,6 +225,7 @@ def _run(
         return
     # A fork of this process would copy the locks of threads that Arrow and TensorFlow start.
     context = multiprocessing.get_context("forkserver")
+    _ensure_forkserver()
     with concurrent.futures.ProcessPoolExecutor(
         min(num_workers, len(todo)), mp_context=context, initializer=_end_with_parent
     ) as pool:
@@ -227,6 +239,10 @@ def _run(
                 "was killed from outside (often: out of memory)",
                 fix="Run the same command again with fewer --num-workers: it goes on.",
             ) from None
+        except (KeyboardInterrupt, GeneratorExit):
+            for process in multiprocessing.active_children():
+                process.kill()  # what it was at is done again
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -39,6 +39,9 @@ REPORT, SHORT_REPORT, CLASSIFICATION = "report.html", "report.md", "classificati
 """In the artifact's folder: what a component's outputs of KFP's own types HTML, Markdown and
 ClassificationMetrics are made from."""
 
+_PROVISIONAL = ".provisional"
+"""Beside the manifest of what came of an accident: names the stage, which does it again."""
+
 _FORKED = "forked "
 """Before the work key of what other settings have begun."""
 
@@ -64,7 +67,7 @@ class Outcome:
     auxiliary: tuple[str, ...] = ()
     """Files, or folders ending in "/", that hold times, logs or pictures: not fingerprinted."""
     may_be_reused: bool = True
-    """False for what came of an accident, and another attempt may better."""
+    """False for what came of an accident: the same command makes another attempt."""
 
 
 def run_stage(
@@ -93,7 +96,7 @@ def run_stage(
     if not output.strip():
         raise UserError("--output", "is empty", fix="Name the folder of the artifact to make.")
     config.check_locations([*filter(None, inputs.values()), output])
-    if not artifacts.is_finished(output):
+    if not _stands(output, stage):
         engine.start_early(config, f"clozeflow.{stage.package}.stage")
     cache = None if stage.acts_outside else cache
     opened = _open_inputs(stage, inputs)
@@ -104,10 +107,10 @@ def run_stage(
         check_at_once(artifact)
     refs = _input_refs(stage, config, opened)
     key = work_key(stage, config, refs)
-    if artifacts.is_finished(output):
+    if _stands(output, stage):
         return _finished(output, stage, config, refs, key, cache)
     with only_run(output):
-        if artifacts.is_finished(output):  # by a run that was at work until now
+        if _stands(output, stage):  # made by a run that was at work until now
             return _finished(output, stage, config, refs, key, cache)
         return _work(stage, config, opened, refs, key, output, cache)
 
@@ -122,6 +125,10 @@ def _work(
     cache: StageCache | None,
 ) -> Manifest:
     """Makes the artifact in a folder that no other run works in."""
+    if _is_provisional(output, stage):
+        provisional = storage.join(output, _PROVISIONAL)
+        _throw_away(output, provisional)
+        storage.remove_file(provisional)
     if _start(output, key, stage, config, refs) is Begun.FORKED:
         key, cache = _FORKED + key, None  # not what these settings alone would make
     if cache and (earlier := cache.restore(key, output, inputs=refs, keep=WORK_FOLDER)):
@@ -135,6 +142,8 @@ def _work(
         _forget_if_nothing_was_done(output)
         raise
     manifest = _manifest(stage, config, refs, key, outcome, output)
+    if not outcome.may_be_reused:
+        storage.write_text(storage.join(output, _PROVISIONAL), stage.name)
     artifacts.write_manifest(output, manifest)
     storage.remove_folder(work_folder(output))
     if cache and outcome.may_be_reused:
@@ -211,6 +220,16 @@ def _check_chain(opened: Mapping[str, Artifact], free_inputs: frozenset[str]) ->
                     expected=ref.fingerprint[:19],
                     fix=f"Give the {ref.name} that was used (then at {ref.uri}).",
                 )
+
+
+def _stands(output: str, stage: Stage) -> bool:
+    """Whether the folder holds an artifact that is not to be made again."""
+    return artifacts.is_finished(output) and not _is_provisional(output, stage)
+
+
+def _is_provisional(output: str, stage: Stage) -> bool:
+    marker = storage.join(output, _PROVISIONAL)
+    return storage.is_file(marker) and storage.read_text(marker) == stage.name
 
 
 def _finished(
@@ -312,7 +331,7 @@ def _others_files(output: str) -> list[str]:
 
 
 def _throw_away(output: str, marker: str) -> None:
-    """Empties the folder; what says that it is ours goes last: a kill leaves it ours.
+    """Empties the folder but for what says that it is ours: a kill leaves it ours.
 
     The folder itself stays: this run's lock is on it.
     """

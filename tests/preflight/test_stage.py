@@ -62,6 +62,17 @@ def test_what_came_of_an_accident_is_tried_again(tmp_path):
     assert inodes[0] == inodes[1]
 
 
+def test_the_same_command_sees_an_environment_that_was_made_since(tmp_path, monkeypatch):
+    run(tmp_path / "report", tpu="v5e-4")
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho \'{"libtpu": "1"}\'\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("CLOZEFLOW_PREFLIGHT_PYTHON", str(python))
+    manifest = run(tmp_path / "report", tpu="v5e-4")
+    assert "there is no preflight environment" not in manifest.properties["reason"]
+    assert manifest.input("compiler").uri == "libtpu 1"
+
+
 def test_what_demands_an_answer_gets_an_error(tmp_path):
     with pytest.raises(UserError, match="--require demands one"):
         run(tmp_path / "report", tpu="v5e-4", require=True)
