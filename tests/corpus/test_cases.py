@@ -26,6 +26,13 @@ def test_one_sentence_goes_to_train(make_corpus, caplog):
     assert "no document fell to the train split" in caplog.text
 
 
+def test_a_source_that_is_hardly_text_is_warned_of(make_corpus, caplog):
+    make_corpus("A line of text.\n" * 2 + "Another with a \x07 bell in it.\n" + "Text. " * 99)
+    assert "are no text's" not in caplog.text
+    make_corpus(random.Random(1).randbytes(20_000))
+    assert "are no text's (bad bytes, control characters)" in caplog.text
+
+
 def test_documents_moved_to_train_stay_in_hash_order(make_corpus):
     made = make_corpus("a\nb\nc\n", validation_fraction=0.5, test_fraction=0.499999)
     ids = [row["doc_id"] for row in made.documents("train")]

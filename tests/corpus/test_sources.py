@@ -61,7 +61,9 @@ def test_a_damaged_or_cut_file_is_named(read_all, tmp_path, ending):
             read_all(CorpusConfig(source=(str(path),)))
 
 
-@pytest.mark.parametrize("magic", [b"\x1f\x8b\x08", b"PK\x03\x04", b"%PDF-1.7", b"PAR1"])
+@pytest.mark.parametrize(
+    "magic", [b"\x1f\x8b\x08", b"PK\x03\x04", b"%PDF-1.7", b"PAR1", b"\x7fELF"]
+)
 def test_a_file_that_is_no_text_is_refused(read_all, tmp_path, magic):
     path = tmp_path / "data.txt"
     path.write_bytes(magic + bytes(range(256)))

@@ -57,6 +57,7 @@ class TestValidation:
         assert rows[-1]["loss"] == pytest.approx(loss_of(tmp_path / "validated", shards), rel=1e-5)
         account = json.loads((tmp_path / "validated" / "time_account.json").read_text())
         assert account["validation"] > 0 and account["compile"] > 0 and account["step"] > 0
+        assert account["startup"] > 0 and account["export"] > 0
         assert 0 < account["goodput"] < 1
 
     def test_the_best_weights_are_kept_and_too_many_worse_ones_stop_the_run(

@@ -43,6 +43,8 @@ logger = logging.getLogger(__name__)
 STATISTICS = "statistics.json"
 REPORT = "report.html"
 _MAX_EXAMPLES = 20
+_SUSPICIOUS_SHARE = 0.01
+"""Of bad bytes and control characters among all: with more, a source may be no text at all."""
 _GUESSED_EXPANSION = 5
 """What a compressed file is taken to hold, in its own size."""
 _GUESSED_HUB_BYTES = 1 << 30
@@ -235,8 +237,16 @@ def _warn(config: CorpusConfig, found: _Found, there: Sequence[str]) -> None:
     for split, fraction in fractions:
         if fraction > 0 and split not in there:
             logger.warning("the corpus is so small that its %s split is empty", split)
-    if number := found.totals["num_bad_bytes"]:
+    totals = found.totals
+    if number := totals["num_bad_bytes"]:
         logger.warning("%s bytes that are no text were replaced: see the report", f"{number:,}")
+    share = (number + totals["num_controls"]) / max(1, totals["text_bytes"])
+    if share >= _SUSPICIOUS_SHARE:
+        logger.warning(
+            "warning: %.0f%% of the characters are no text's (bad bytes, control characters): "
+            "is every --source text? (--require 'num_bad_bytes<=0' would refuse it)",
+            100 * share,
+        )
 
 
 def _statistics(

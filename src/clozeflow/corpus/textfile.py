@@ -48,6 +48,10 @@ _NO_TEXT = {
     b"PK\x03\x04": "zip",
     b"%PDF-": "PDF",
     b"PAR1": "Parquet",
+    b"\x7fELF": "program",
+    b"\x89PNG": "PNG",
+    b"\xff\xd8\xff": "JPEG",
+    b"SQLite format 3\x00": "SQLite",
 }
 
 

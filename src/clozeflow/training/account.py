@@ -17,6 +17,8 @@ TIME_ACCOUNT = "time_account.json"
 class Item(enum.StrEnum):
     """What time goes into."""
 
+    STARTUP = "startup"
+    """Of each attempt: devices, model, checkpoint; not TensorFlow's import, some seconds."""
     COMPILE = "compile"
     """The first call of the step in each attempt, and whatever else is traced in it."""
     STEP = "step"
@@ -26,6 +28,8 @@ class Item(enum.StrEnum):
     CHECKPOINT = "checkpoint"
     """What training waited for: copies of the tensors, and writes that were not done in time."""
     VALIDATION = "validation"
+    EXPORT = "export"
+    """The files of the model, and the pictures."""
     LOST_WORK = "lost_work"
     """Steps after the last checkpoint of an attempt that was killed, as far as its log tells."""
 

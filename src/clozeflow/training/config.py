@@ -131,7 +131,8 @@ class TrainConfig(StageConfig):
     )
 
     preset: Preset = Preset.TINY
-    """The encoder's size."""
+    """The encoder's size, in layers x hidden size: tiny 2 x 128, mini 4 x 256, small 4 x 512, base
+    12 x 768, large 24 x 1024."""
     model_config: str = ""
     """In place of a preset: a `config.json`, its folder, or a model's name on the Hub. Vocabulary,
     positions and dropout are set to what this run needs."""

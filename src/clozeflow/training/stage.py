@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,7 @@ def run(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> Out
             first step.
         SystemExit: See `loop.train`.
     """
-    shards = inputs["shards"]
+    began, shards = time.monotonic(), inputs["shards"]
     seq_len = shards.manifest.properties["seq_len"]
     num_examples = checks.num_train_examples(shards)
     config = durations.in_steps(config, num_examples=num_examples, seq_len=seq_len)
@@ -83,10 +84,15 @@ def run(config: TrainConfig, inputs: Mapping[str, Artifact], output: str) -> Out
             folder=folder,
             checkpoints=_checkpoints_folder(config, inputs, output),
             tokenizer_folder=tokenizer_folder,
+            began=began,
         )
         hub = _hub(place, step.model)
         progress = _train(place, step, hub)
-        _export(place, inputs, step.model, progress)
+        times = TimeAccount(progress.account)
+        with times.during(Item.EXPORT):
+            _export(place, inputs, step.model, progress)
+        account.write_account(folder, times.summary())
+        logger.info(account.message(times.summary()))
         if hub:
             hub.finish(folder)
     return _outcome(config, shards, step.model, progress)
@@ -106,6 +112,8 @@ class Place:
     """The checkpoints' folder, local or remote."""
     tokenizer_folder: Path
     """On this machine."""
+    began: float
+    """When this attempt did, by the clock `time.monotonic`."""
 
     @property
     def seq_len(self) -> int:
@@ -150,14 +158,13 @@ def _train(place: Place, step: TrainStep, hub: HubPush | None) -> Progress:
     times = TimeAccount(progress.account)
     times.add(Item.LOST_WORK, max(0.0, before - progress.seconds))
     run = _make_run(place, step, progress, times, checkpoints, hub)
+    times.add(Item.STARTUP, time.monotonic() - place.began)
     with data.readable_errors(place.shards):
         train(run, progress)
     run.journal.close()
     if run.best and progress.best:
         run.best.load(progress.best.step)
         logger.info("the model is that of step %s", f"{progress.best.step:,}")
-    account.write_account(place.folder, times.summary())
-    logger.info(account.message(times.summary()))
     return progress
 
 
