@@ -24,7 +24,7 @@ NO_IMPORT = "    components -. names a command of the image .-> entries"
 """The one arrow that is no import."""
 TREES = ("compile.py", "pipelines", "components", "src/clozeflow")
 ROOMS = {
-    "entries": frozenset({"cli", "component", "beam_boot"}),
+    "entries": frozenset({"__main__", "cli", "component", "beam_boot"}),
     "stages": frozenset({"stages", "registry", "verification", "run_summary"}),
 }
 """Modules of `src/clozeflow` itself: where a process begins, and what happens around a stage's

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clozeflow.__main__ import INTERRUPTED
-from clozeflow.errors import UserError
+from clozeflow.errors import INTERRUPTED, UserError
 from pipelines.vertex_commands import add_commands, add_place, chosen_place
 
 if TYPE_CHECKING:

@@ -1,13 +1,12 @@
 """`clozeflow` and `python -m clozeflow`: the command line, interrupted at any moment in one line.
 
-It imports nothing, for an interrupt during the imports is one of the moments; and worker processes,
-which import the program's main module again, have less to import.
+It imports next to nothing, for an interrupt during the imports is one of the moments; and worker
+processes, which import the program's main module again, have less to import.
 """
 
 import sys
 
-INTERRUPTED = 130
-"""The exit code by which shells know SIGINT."""
+from clozeflow.errors import INTERRUPTED
 
 
 def main() -> None:

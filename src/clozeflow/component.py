@@ -16,10 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from clozeflow import storage
-from clozeflow.__main__ import INTERRUPTED
 from clozeflow.artifacts import Manifest
 from clozeflow.cache import StageCache
-from clozeflow.errors import UserError
+from clozeflow.errors import INTERRUPTED, UserError
 from clozeflow.registry import STAGES, Stage
 from clozeflow.run_summary import run_summary
 from clozeflow.stages import CLASSIFICATION, REPORT, SHORT_REPORT, run_stage

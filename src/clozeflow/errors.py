@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 
+INTERRUPTED = 130
+"""The exit code by which shells know SIGINT."""
+
 
 class UserError(Exception):
     """Something the user can mend: shown as one message, without a traceback.
