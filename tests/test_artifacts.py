@@ -134,6 +134,9 @@ def test_what_is_no_manifest_is_one_error(tmp_path, text):
 
 
 def test_unfinished_folder_is_refused(tmp_path):
+    with pytest.raises(UserError, match="does not exist, or is empty"):
+        artifacts.read_manifest(str(tmp_path))
+    (tmp_path / "begun").write_text("")
     with pytest.raises(UserError, match="no finished artifact"):
         artifacts.read_manifest(str(tmp_path))
 

@@ -51,10 +51,13 @@ def test_nothing_heavy_is_imported_to_answer_help():
 
 
 def test_user_error_is_one_message_without_a_traceback(tmp_path):
+    (tmp_path / "begun").write_text("")
     result = run("verify", str(tmp_path))
     assert result.returncode == 2
     assert result.stderr.startswith(f"error: {tmp_path}: is no finished artifact")
     assert "Traceback" not in result.stderr
+    result = run("verify", str(tmp_path / "nowhere"))
+    assert result.stderr.startswith(f"error: {tmp_path / 'nowhere'}: does not exist, or is empty")
 
 
 def test_verify_says_of_every_folder_what_it_is(tmp_path):

@@ -273,11 +273,7 @@ def read_manifest(folder: str) -> Manifest:
     """
     location = storage.join(folder, MANIFEST)
     if not storage.is_file(location):
-        raise UserError(
-            folder,
-            f"is no finished artifact: it has no {MANIFEST}",
-            fix=_how_to_finish(folder),
-        )
+        raise _unfinished(folder)
     try:
         value = json.loads(storage.read_text(location))
         manifest = Manifest.from_dict(value)
@@ -314,13 +310,18 @@ def read_manifest(folder: str) -> Manifest:
     return manifest
 
 
-def _how_to_finish(folder: str) -> str:
-    if any(name.endswith((".tfrecord", ".tfrecord.gz")) for name in storage.list_files(folder)):
-        return (
+def _unfinished(folder: str) -> UserError:
+    """What to say of a folder without a manifest."""
+    names = storage.list_files(folder)
+    if not names:
+        return UserError(folder, "does not exist, or is empty", fix="Check the path.")
+    fix = "Check the path, or run the stage that makes it again: it completes the folder."
+    if any(name.endswith((".tfrecord", ".tfrecord.gz")) for name in names):
+        fix = (
             "If it was begun by clozeflow, run the stage again: it completes the folder. If others "
             f"made its TFRecords: clozeflow shard --adopt {folder} --tokenizer … --output …"
         )
-    return "Check the path, or run the stage that makes it again: it completes the folder."
+    return UserError(folder, f"is no finished artifact: it has no {MANIFEST}", fix=fix)
 
 
 def open_artifact(folder: str, expected_type: str, *, name: str) -> Artifact:

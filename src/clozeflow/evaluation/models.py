@@ -98,7 +98,9 @@ def open_model(folder: str) -> MaskedLanguageModel:
     """
     if not storage.is_file(storage.join(folder, "config.json")):
         raise UserError(
-            folder, "is no model: it has no config.json", fix="Give the folder of a trained model."
+            folder,
+            "is no model: it does not exist, or has no config.json",
+            fix="Give the folder of a trained model.",
         )
     from transformers.utils import logging
 
