@@ -3,20 +3,22 @@
     python benchmarks/preflight_table.py [--presets tiny base] [--slices v5e-4] [--steps]
 
 Needs the preflight environment (`make preflight-env`). For each preset, slice and length of rows
-the largest batch of a core is found by the TPU's compiler, and with `--steps` the step is
-compiled to its end (minutes each for base and large). What was found is kept in RESULTS: a run
-that was stopped goes on where it was, and prints what there is.
+the largest batch of a core is found by the TPU's compiler, and with `--steps` a step of 8,192
+tokens a core (or of that batch, if it is less) is compiled to its end, for its time: minutes each
+for base and large. What was found is kept in RESULTS: a run that was stopped goes on where it was,
+and prints what there is.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import logging
 import multiprocessing
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from clozeflow.preflight.config import PreflightConfig
 from clozeflow.training.config import Preset
 
 if TYPE_CHECKING:
+    from clozeflow.preflight.plan import Plan
     from clozeflow.preflight.trials import Trial, Trials
 
 VOCAB_SIZE = 50_265
@@ -37,8 +40,9 @@ HEADER = (
     "rows a core, at most",
     "GiB",
     "GFLOP a row",
-    "a step (ms)",
+    "a step of 8,192 tokens (ms)",
 )
+_STEP_TOKENS = 8192
 
 
 def main() -> None:
@@ -55,9 +59,11 @@ def main() -> None:
         for seq_len in arguments.seq_lens:
             for tpu in arguments.slices:
                 name = f"{preset} {tpu} {seq_len}"
-                wanted = "step_ms" if arguments.steps else "rows"
-                if wanted not in known.get(name, {}):
-                    known[name] = _alone(cell, preset, tpu, seq_len, arguments.steps)
+                found = known.setdefault(name, {})
+                for wanted, work in (("rows", batch), ("step_ms", step)):
+                    if wanted in found or (wanted == "step_ms" and not arguments.steps):
+                        continue
+                    found |= _alone(work, preset, tpu, seq_len, found.get("rows"))
                     arguments.results.parent.mkdir(parents=True, exist_ok=True)
                     arguments.results.write_text(json.dumps(known, indent=1) + "\n")
     print_table(known)
@@ -70,19 +76,11 @@ def _alone(work: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(work, *arguments).result()
 
 
-def cell(preset: Preset, tpu: str, seq_len: int, to_the_end: bool) -> dict[str, Any]:
-    """One line of the table."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    config = PreflightConfig(preset=preset, tpu=tpu, seq_len=seq_len, vocab_size=VOCAB_SIZE)
-    compiler = TpuCompiler.find(time_limit_seconds=config.time_limit_seconds)
-    if isinstance(compiler, Compilation):
-        sys.exit(compiler.message)
+def batch(preset: Preset, tpu: str, seq_len: int, _: None) -> dict[str, Any]:
+    """The largest batch of a core, and what it takes."""
     from clozeflow.preflight import module
-    from clozeflow.preflight.plan import make_plan
-    from clozeflow.preflight.trials import Trials
 
-    with make_plan(config, {}) as plan:
-        trials = Trials(compiler=compiler)
+    with _trials(preset, tpu, seq_len) as (trials, plan):
         rows = FIRST_ROWS.get(preset, 128) * 128 // seq_len
         best = largest(trials, trials.place(plan.with_rows(rows)))
         if best.compilation.status is Status.UNAVAILABLE:
@@ -90,13 +88,37 @@ def cell(preset: Preset, tpu: str, seq_len: int, to_the_end: bool) -> dict[str, 
         if not best.memory.does_fit:
             return {"rows": 0}
         products = module.products(best.module.content)
-        found = {
+        return {
             "rows": best.plan.num_rows,
             "gib": best.memory.needed_bytes / 2**30,
             "gflop_per_row": products.flops / best.plan.num_rows / 1e9,
             "num_parameters": best.module.num_parameters,
         }
-        return {**found, **step_of(trials.compile(best.plan), products)} if to_the_end else found
+
+
+def step(preset: Preset, tpu: str, seq_len: int, most_rows: int | None) -> dict[str, Any]:
+    """The range of a step's time."""
+    from clozeflow.preflight import module
+
+    if not most_rows:
+        return {"step_ms": None}
+    with _trials(preset, tpu, seq_len) as (trials, plan):
+        trial = trials.compile(plan.with_rows(min(most_rows, _STEP_TOKENS // seq_len)))
+        return step_of(trial, module.products(trial.module.content))
+
+
+@contextlib.contextmanager
+def _trials(preset: Preset, tpu: str, seq_len: int) -> Iterator[tuple[Trials, Plan]]:
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    config = PreflightConfig(preset=preset, tpu=tpu, seq_len=seq_len, vocab_size=VOCAB_SIZE)
+    compiler = TpuCompiler.find(time_limit_seconds=config.time_limit_seconds)
+    if isinstance(compiler, Compilation):
+        sys.exit(compiler.message)
+    from clozeflow.preflight.plan import make_plan
+    from clozeflow.preflight.trials import Trials
+
+    with make_plan(config, {}) as plan:
+        yield Trials(compiler=compiler), plan
 
 
 def largest(trials: Trials, first: Trial) -> Trial:
