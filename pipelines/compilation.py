@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import enum
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,22 +86,30 @@ def add_image_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen_images(options: argparse.Namespace) -> dict[str, str]:
     """The images of a command line, the defaults where it names none."""
-    given = _images_of_file(options.images) if options.images else {}
+    of_file = _images_of_file(options.images) if options.images else {}
+    _check_roles(f"--images {options.images}", of_file)
+    given = {}
     for assignment in options.image:
         role, equals, image = assignment.partition("=")
-        if not equals:
-            raise UserError("--image", "names no role", got=assignment, fix="Write ROLE=IMAGE.")
+        if not equals or not image:
+            raise UserError(
+                "--image", "is no role and image", got=assignment, fix="Write ROLE=IMAGE."
+            )
         given[role] = image
+    _check_roles("--image", given)
+    return {**default_images.DEFAULTS, **of_file, **given}
+
+
+def _check_roles(where: str, given: Iterable[str]) -> None:
     for role in given:
         if role not in default_images.DEFAULTS:
             raise UserError(
-                "--images",
+                where,
                 "there is no such role",
                 got=role,
                 expected=", ".join(default_images.DEFAULTS),
                 fix="Name the images by these roles.",
             )
-    return {**default_images.DEFAULTS, **given}
 
 
 def _images_of_file(path: Path) -> dict[str, str]:

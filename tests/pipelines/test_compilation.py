@@ -40,7 +40,8 @@ def test_vertex_target_writes_one_document_with_the_slice(tmp_path):
         (["--target", "kfp", "--tpu", "v5e-4", "--notify", "a@b.example"], "the target is kfp"),
         (["--target", "kfp", "--tpu", "v5e-4", "--labels", "a=b"], "with --target vertex"),
         (["--service-account", "a@b.example"], "and the target is any"),
-        (["--image", "gpu=x"], "there is no such role"),
+        (["--image", "gpu=x"], "error: --image: there is no such role (got gpu"),
+        (["--image", "cpu"], "Write ROLE=IMAGE"),
         (["--images", "nowhere.json"], "cannot be read"),
     ],
 )
@@ -53,6 +54,16 @@ def test_what_cannot_be_compiled_is_one_message(tmp_path, monkeypatch, capsys, a
     assert errors.startswith("error: ")
     assert message in errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_role_of_a_file_that_there_is_not_is_told_of_the_file(tmp_path, monkeypatch, capsys):
+    (tmp_path / "images.json").write_text('{"dataflow": "x"}')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["compile.py", "--images", "images.json"])
+    with pytest.raises(SystemExit):
+        compile_module.main()
+    message = "error: --images images.json: there is no such role (got dataflow, expected cpu,"
+    assert message in capsys.readouterr().err
 
 
 def test_images_are_put_in_everywhere():
