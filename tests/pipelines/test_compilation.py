@@ -94,6 +94,16 @@ def test_a_setting_of_nothing_is_refused():
         find_preset("pretrain", "demon")
 
 
+@pytest.mark.parametrize("text", ["", "a: [b", "a: b", "- a", "word"])
+def test_a_file_that_is_no_pipeline_is_refused(tmp_path, text):
+    from pipelines.catalog import find_pipeline
+
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="is no compiled pipeline"):
+        find_pipeline(str(path))
+
+
 def test_kfp_target_asks_gke_for_the_chips():
     from clozeflow.slices import find_slice
     from pipelines.gke import gke_variant
