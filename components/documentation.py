@@ -42,16 +42,16 @@ def field_descriptions(config: type[StageConfig]) -> dict[str, str]:
     found: dict[str, str] = {}
     for ancestor in reversed(config.__mro__):
         if issubclass(ancestor, StageConfig):
-            found |= _own_descriptions(ancestor)
+            found |= own_descriptions(ancestor)
     return found
 
 
 def choice_descriptions(choices: type[enum.Enum]) -> dict[str, str]:
     """What the members' values mean, as far as a string below them in the source says so."""
-    return {choices[name].value: text for name, text in _own_descriptions(choices).items()}
+    return {choices[name].value: text for name, text in own_descriptions(choices).items()}
 
 
-def _own_descriptions(described: type) -> dict[str, str]:
+def own_descriptions(described: type) -> dict[str, str]:
     """What stands below a class's annotated fields, or an enum's members, by their names."""
     body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(described))).body[0]
     assert isinstance(body, ast.ClassDef)

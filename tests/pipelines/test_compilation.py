@@ -18,6 +18,15 @@ from pipelines.pretrain import pretrain_pipeline
 ROOT = Path(__file__).parents[2]
 
 
+def test_every_option_has_a_text_and_every_duration_its_unit():
+    actions = compile_module._parser()._actions
+    assert [action.dest for action in actions if not action.help] == []
+    durations = [action for action in actions if action.dest.endswith("_seconds")]
+    assert {action.dest for action in durations} == {"max_wait_seconds", "timeout_seconds"}
+    assert all(action.help.startswith("seconds ") for action in durations)
+    assert all(str(action.default) in action.help for action in durations)
+
+
 def test_vertex_target_writes_one_document_with_the_slice(tmp_path):
     command = ["--target", "vertex", "--tpu", "v5e-4", "--output", str(tmp_path)]
     subprocess.run([sys.executable, "compile.py", *command], cwd=ROOT, check=True)

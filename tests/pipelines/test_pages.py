@@ -28,10 +28,9 @@ def test_a_page_says_what_each_thing_is():
 
 
 def test_a_page_names_the_choices_and_what_each_means():
-    assert (
-        '| `algorithm` | one of `unigram`, `bpe`, `wordpiece` | `"unigram"` | How the vocabulary is '
-        "learned. `bpe`: Byte-level, as RoBERTa's own: no text is unknown. |"
-    ) in page(COMPONENTS["tokenizer"])
+    text = page(COMPONENTS["tokenizer"])
+    assert '| `algorithm` | one of `unigram`, `bpe`, `wordpiece` | `"unigram"` |' in text
+    assert " `bpe`: Byte-level, as RoBERTa's own: no text is unknown. |" in text
     assert "`large`: 24 x 1024, as roberta-large. |" in page(COMPONENTS["train"])
     assert "| `init_from` | text |" in page(COMPONENTS["train"])
 
