@@ -15,7 +15,7 @@ from kfp import components as kfp_components
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.errors import UserError
-from clozeflow.slices import Generation, Slice
+from clozeflow.slices import UNSUPPORTED, Slice
 from components import images
 from components.train.component import train
 from pipelines.graph import Variant
@@ -121,7 +121,7 @@ def vertex_variant(tpu: Slice, options: JobOptions | None = None, **others: Any)
 
 def check_slice(tpu: Slice, unsupported: Unsupported = Unsupported.REFUSE) -> None:
     """Refuses slices that TensorFlow does not support, unless told otherwise."""
-    if tpu.generation is Generation.V6E and unsupported is Unsupported.REFUSE:
+    if tpu.generation in UNSUPPORTED and unsupported is Unsupported.REFUSE:
         raise UserError(
             "--tpu",
             "TensorFlow does not support this generation by default",
