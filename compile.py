@@ -34,7 +34,13 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--target", type=Target, choices=tuple(Target), default=Target.ANY)
+    parser.add_argument(
+        "--target",
+        type=Target,
+        choices=tuple(Target),
+        default=Target.ANY,
+        help="what runs the pipelines: any KFP, Vertex AI, or KFP on GKE (any)",
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "build", help="folder (build)")
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     compilation.add_image_options(parser)

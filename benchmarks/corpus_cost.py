@@ -21,6 +21,7 @@ from pathlib import Path
 import machine
 from corpus_memory import MB, changed_repeats
 from measure import Cost, measure
+from places import check_text
 
 PLAIN = """
 import hashlib, sys
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True, help="a folder for all that is made")
     parser.add_argument("--megabytes", type=int, default=116, help="of the text, at most")
     arguments = parser.parse_args()
+    check_text(arguments.text)
     work = arguments.work
     shutil.rmtree(work / "made", ignore_errors=True)
     (work / "made" / "plain").mkdir(parents=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import machine
 from measure import measure
+from places import check_artifact, check_model
 
 PLAIN = """
 import glob, json, os, sys
@@ -57,6 +58,8 @@ def main() -> None:
     parser.add_argument("shards", help="folder of its Shards, uncompressed")
     parser.add_argument("--work", type=Path)
     arguments = parser.parse_args()
+    check_model(arguments.model)
+    check_artifact(arguments.shards, "Shards")
     properties = json.loads(Path(arguments.shards, "manifest.json").read_text())["properties"]
     if arguments.work:
         arguments.work.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import machine
+from places import check_model
 
 from clozeflow.evaluation.predict import FillMask
 
@@ -31,6 +32,7 @@ TIE = 1e-5
 def main() -> None:
     """Measures both and compares their answers."""
     arguments = _parser().parse_args()
+    check_model(arguments.model)
     print(machine.describe())
     fill_mask = FillMask(arguments.model)
     mask = fill_mask.model.tokenizer.mask_token
@@ -53,7 +55,7 @@ def main() -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("model")
+    parser.add_argument("model", help="folder of a model")
     parser.add_argument("--num-texts", type=int, default=10_000)
     parser.add_argument("--num-pipeline-texts", type=int, default=500)
     return parser

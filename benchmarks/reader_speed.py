@@ -14,12 +14,13 @@ import itertools
 import os
 import time
 
+from places import check_artifact
+
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 
 from clozeflow import artifacts
 from clozeflow.artifacts import Artifact, ArtifactType
-from clozeflow.shards import reader
 
 PEAK_FLOPS, NUM_CHIPS, UTILISATION = 197e12, 8, 0.40
 FLOPS_PER_ROW = 4.74e12 / 64
@@ -32,6 +33,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=512)
     parser.add_argument("--seconds", type=float, default=10)
     arguments = parser.parse_args()
+    check_artifact(arguments.shards, "Shards")
+    import clozeflow.shards.reader  # noqa: F401 - TensorFlow's import is not what is measured
+
     shards = artifacts.open_artifact(arguments.shards, ArtifactType.SHARDS, name="shards")
     consumed = PEAK_FLOPS * NUM_CHIPS * UTILISATION / FLOPS_PER_ROW
     print(f"a v5e-8 host consumes {consumed:,.0f} rows a second")
@@ -50,6 +54,8 @@ def main() -> None:
 
 def batches(shards: Artifact, batch_size: int, step: int):  # noqa: ANN201
     """The reader's batches from this step on."""
+    from clozeflow.shards import reader
+
     dataset = reader.train_batches(shards, global_batch_size=batch_size, seed=0, start_step=step)
     return iter(dataset)
 

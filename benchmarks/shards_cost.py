@@ -19,6 +19,7 @@ from pathlib import Path
 
 import machine
 from measure import Cost, measure
+from places import check_text
 
 PLAIN = """
 import itertools, os, sys
@@ -89,6 +90,7 @@ print("encoder", spent, "all", time.process_time())
 def main() -> None:
     """Runs what is asked for and prints a table."""
     arguments = _arguments()
+    check_text(arguments.text)
     corpus, tokenizer = _prepare(arguments)
     ours = _shard_command(arguments, corpus, tokenizer)
     costs: dict[str, Cost] = {}

@@ -5,6 +5,7 @@ a function's docstring: this carries them there, so that no description is writt
 """
 
 import ast
+import enum
 import inspect
 from collections.abc import Callable
 from typing import TypeVar
@@ -41,17 +42,24 @@ def field_descriptions(config: type[StageConfig]) -> dict[str, str]:
     found: dict[str, str] = {}
     for ancestor in reversed(config.__mro__):
         if issubclass(ancestor, StageConfig):
-            found |= _own_descriptions(ancestor)
+            found |= own_descriptions(ancestor)
     return found
 
 
-def _own_descriptions(config: type[StageConfig]) -> dict[str, str]:
-    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(config))).body[0]
+def choice_descriptions(choices: type[enum.Enum]) -> dict[str, str]:
+    """What the members' values mean, as far as a string below them in the source says so."""
+    return {choices[name].value: text for name, text in own_descriptions(choices).items()}
+
+
+def own_descriptions(described: type) -> dict[str, str]:
+    """What stands below a class's annotated fields, or an enum's members, by their names."""
+    body = ast.parse(inspect.cleandoc("\n" + inspect.getsource(described))).body[0]
     assert isinstance(body, ast.ClassDef)
     found = {}
     for field, after in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
-            assert isinstance(field.target, ast.Name)
+        if isinstance(field, ast.AnnAssign | ast.Assign) and isinstance(after, ast.Expr):
+            target = field.target if isinstance(field, ast.AnnAssign) else field.targets[0]
+            assert isinstance(target, ast.Name)
             assert isinstance(after.value, ast.Constant)
-            found[field.target.id] = " ".join(str(after.value.value).split())
+            found[target.id] = " ".join(str(after.value.value).split())
     return found

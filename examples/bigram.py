@@ -74,3 +74,4 @@ if __name__ == "__main__":
     target = ROOT / "build" / "bigram.yaml"
     target.parent.mkdir(exist_ok=True)
     compiler.Compiler().compile(bigram, str(target))
+    print(f"{target}\nRun it here: python -m pipelines run {target} --output runs")

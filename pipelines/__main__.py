@@ -51,7 +51,12 @@ def _add_run(commands: argparse._SubParsersAction) -> None:
         metavar="NAME=VALUE",
         help="a parameter of the pipeline; several are given one after another",
     )
-    run.add_argument("--runner", choices=("environment", "docker"), default="environment")
+    run.add_argument(
+        "--runner",
+        choices=("environment", "docker"),
+        default="environment",
+        help="what runs the tasks: this Python environment, or each task's image (environment)",
+    )
     run.add_argument(
         "--in-image",
         default="",

@@ -67,7 +67,7 @@ def find_pipeline(name: str, variant: Variant = HERE) -> BaseComponent:
     if name.endswith((".yaml", ".yml")):
         if not Path(name).is_file():
             raise UserError(name, "there is no such file", fix="Check the path.")
-        return kfp_components.load_component_from_file(name)
+        return _read_pipeline(name)
     raise UserError(
         "pipeline",
         "there is no such pipeline",
@@ -75,6 +75,18 @@ def find_pipeline(name: str, variant: Variant = HERE) -> BaseComponent:
         expected=", ".join(PIPELINES),
         fix="Give a name, or a compiled YAML file.",
     )
+
+
+def _read_pipeline(path: str) -> BaseComponent:
+    try:
+        return kfp_components.load_component_from_file(path)
+    except Exception as error:  # whatever KFP's reader stumbles over
+        raise UserError(
+            path,
+            "is no compiled pipeline",
+            got=f"{type(error).__name__}: {' '.join(str(error).split())}",
+            fix="Give what `python compile.py` or KFP's compiler writes.",
+        ) from error
 
 
 def find_preset(pipeline: str, name: str | None) -> dict[str, object]:

@@ -4,13 +4,15 @@ import argparse
 import dataclasses
 import enum
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clozeflow.config import flag
 from clozeflow.errors import UserError
 from clozeflow.slices import find_slice
 from components import images as default_images
+from components.documentation import own_descriptions
 from pipelines.catalog import COMPONENTS, PIPELINES
 from pipelines.compiled import Images, compiled
 from pipelines.graph import HERE, Variant
@@ -85,22 +87,30 @@ def add_image_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen_images(options: argparse.Namespace) -> dict[str, str]:
     """The images of a command line, the defaults where it names none."""
-    given = _images_of_file(options.images) if options.images else {}
+    of_file = _images_of_file(options.images) if options.images else {}
+    _check_roles(f"--images {options.images}", of_file)
+    given = {}
     for assignment in options.image:
         role, equals, image = assignment.partition("=")
-        if not equals:
-            raise UserError("--image", "names no role", got=assignment, fix="Write ROLE=IMAGE.")
+        if not equals or not image:
+            raise UserError(
+                "--image", "is no role and image", got=assignment, fix="Write ROLE=IMAGE."
+            )
         given[role] = image
+    _check_roles("--image", given)
+    return {**default_images.DEFAULTS, **of_file, **given}
+
+
+def _check_roles(where: str, given: Iterable[str]) -> None:
     for role in given:
         if role not in default_images.DEFAULTS:
             raise UserError(
-                "--images",
+                where,
                 "there is no such role",
                 got=role,
                 expected=", ".join(default_images.DEFAULTS),
                 fix="Name the images by these roles.",
             )
-    return {**default_images.DEFAULTS, **given}
 
 
 def _images_of_file(path: Path) -> dict[str, str]:
@@ -123,7 +133,10 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--tpu", help="TPU slice, for example v5e-4")
     place.add_argument("--allow-unsupported", action="store_true", help="slices without TensorFlow")
     place.add_argument(
-        "--corpus-gib", type=float, default=1.0, help="raw text that machines are chosen for (1)"
+        "--corpus-gib",
+        type=float,
+        default=1.0,
+        help="GiB of raw text that machines are chosen for (1)",
     )
     place.add_argument(
         "--notify",
@@ -133,21 +146,25 @@ def add_job_options(parser: argparse.ArgumentParser) -> None:
         help="addresses told of the end (vertex)",
     )
     group = parser.add_argument_group("training job (vertex)")
+    texts = own_descriptions(JobOptions)
     for field in dataclasses.fields(JobOptions):
-        _add_job_option(group, field)
+        _add_job_option(group, field, texts[field.name])
 
 
-def _add_job_option(group: argparse._ArgumentGroup, field: dataclasses.Field) -> None:
-    name = flag(field.name)
-    if field.type is bool:
-        group.add_argument(name, action="store_true")
+def _add_job_option(
+    group: argparse._ArgumentGroup, field: dataclasses.Field, description: str
+) -> None:
+    name, kind = flag(field.name), field.type
+    options: dict[str, Any] = {"help": description[:1].lower() + description[1:].rstrip(".")}
+    if kind is bool:
+        options |= {"action": "store_true"}
     elif field.name == "labels":
-        group.add_argument(name, action="extend", nargs="+", default=[], metavar="KEY=VALUE")
-    elif isinstance(field.type, type) and issubclass(field.type, enum.Enum):
-        group.add_argument(name, type=field.type, choices=tuple(field.type), default=field.default)
+        options |= {"action": "extend", "nargs": "+", "default": [], "metavar": "KEY=VALUE"}
     else:
-        assert isinstance(field.type, type)
-        group.add_argument(name, type=field.type, default=field.default)
+        options |= {"type": kind, "default": field.default}
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            options["choices"] = tuple(kind)
+    group.add_argument(name, **options)
 
 
 def chosen_variant(options: argparse.Namespace) -> Variant:

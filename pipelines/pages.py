@@ -1,12 +1,15 @@
 """A page for each component, made from the code: what goes in, what comes out, every setting."""
 
+import enum
 import json
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.registry import STAGES
+from components.documentation import choice_descriptions
 from pipelines.arguments import container_of, parameter_definitions, spec_of
 from pipelines.resources import resources_of
 
@@ -34,7 +37,7 @@ def page(component: BaseComponent) -> str:
         component.description or "",
         _artifacts("Inputs", definition.get("inputDefinitions", {})),
         _artifacts("Outputs", definition.get("outputDefinitions", {})),
-        _settings(spec),
+        _settings(name, spec),
         _running(name, container_of(spec, definition)),
         _use(name),
     ]
@@ -59,14 +62,41 @@ def _about(entry: Mapping[str, Any]) -> str:
     return entry.get("description", "") + optional
 
 
-def _settings(spec: Mapping[str, Any]) -> str:
+def _settings(name: str, spec: Mapping[str, Any]) -> str:
+    choices = _choices(name)
     rows = [
-        (f"`{name}`", _TYPES[entry["parameterType"]], _default(entry), entry.get("description", ""))
-        for name, entry in sorted(parameter_definitions(spec).items())
+        (
+            f"`{setting}`",
+            _kind(entry, choices.get(setting)),
+            _default(entry),
+            " ".join([entry.get("description", ""), *_meanings(choices.get(setting))]),
+        )
+        for setting, entry in sorted(parameter_definitions(spec).items())
     ]
     if not rows:
         return ""
     return "## Settings\n\n" + _table(("name", "type", "default", "what"), rows)
+
+
+def _choices(name: str) -> dict[str, type[enum.Enum]]:
+    """The settings of a component's stage that are chosen from a few values."""
+    types = typing.get_type_hints(STAGES[name].config) if name in STAGES else {}
+    return {
+        setting: kind
+        for setting, kind in types.items()
+        if isinstance(kind, type) and issubclass(kind, enum.Enum)
+    }
+
+
+def _kind(entry: Mapping[str, Any], choices: type[enum.Enum] | None) -> str:
+    if choices is None:
+        return _TYPES[entry["parameterType"]]
+    return "one of " + ", ".join(f"`{choice.value}`" for choice in choices)
+
+
+def _meanings(choices: type[enum.Enum] | None) -> Iterator[str]:
+    for value, text in choice_descriptions(choices).items() if choices else ():
+        yield f"`{value}`: {text}"
 
 
 def _default(entry: Mapping[str, Any]) -> str:

@@ -61,7 +61,8 @@ class TaskRunner:
         log.parent.mkdir(parents=True, exist_ok=True)
         record: dict[str, Any] = {
             "task": task,
-            "image": image,
+            # The component's image: what did the work only where the task was run in it.
+            **({"image": image} if self._enters_image() else {}),
             "command": [_shortened(word) for word in command],
             "parameters": executor_input.get("inputs", {}).get("parameterValues", {}),
             "executor_input": executor_input,
@@ -79,6 +80,9 @@ class TaskRunner:
             keep_open=(self.run.lock_descriptor,),
         )
         return self._finish(task, record, exit_code)
+
+    def _enters_image(self) -> bool:
+        return any("{image}" in word for word in self.in_image)
 
     def _full_command(self, image: str, command: list[str]) -> list[str]:
         if self.in_image:

@@ -15,7 +15,7 @@ from kfp import components as kfp_components
 from kfp.dsl.base_component import BaseComponent
 
 from clozeflow.errors import UserError
-from clozeflow.slices import Generation, Slice
+from clozeflow.slices import UNSUPPORTED, Slice
 from components import images
 from components.train.component import train
 from pipelines.graph import Variant
@@ -43,20 +43,28 @@ class JobOptions:
     """What a custom job can be told besides its machines."""
 
     provisioning: Provisioning = Provisioning.STANDARD
+    """How the machines are found: SPOT is cheaper and may be taken back, FLEX_START waits for them
+    (STANDARD)."""
     max_wait_seconds: int = 86_400
-    """For FLEX_START; 0 waits without end."""
+    """Seconds that FLEX_START waits for machines; 0 waits without end (86400: a day)."""
     timeout_seconds: int = 604_800
+    """Seconds after which the job is stopped (604800: a week)."""
     restart_on_worker_restart: bool = False
+    """Start the whole job again where one of its machines starts again."""
     service_account: str = ""
+    """The account that the job acts as, as NAME@PROJECT.iam.gserviceaccount.com."""
     network: str = ""
+    """A VPC network that the job is peered with, as projects/NUMBER/global/networks/NAME."""
     encryption_key: str = ""
-    """A customer-managed key, as `projects/…/cryptoKeys/…`."""
+    """A customer-managed key, as projects/…/cryptoKeys/NAME."""
     tensorboard: str = ""
-    """A Vertex TensorBoard; it demands a service account."""
+    """A Vertex TensorBoard, as projects/…/tensorboards/ID; it demands a service account."""
     persistent_resource: str = ""
+    """The id of a persistent resource of Vertex AI whose machines the job runs on."""
     reservation: str = ""
-    """A reservation, as `projects/…/zones/…/reservations/NAME`."""
+    """Reserved machines, as projects/…/zones/…/reservations/NAME."""
     labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Labels of the job, for bills and filters."""
 
     def check(self) -> None:
         """Refuses combinations that Vertex AI refuses only after the job was sent."""
@@ -113,7 +121,7 @@ def vertex_variant(tpu: Slice, options: JobOptions | None = None, **others: Any)
 
 def check_slice(tpu: Slice, unsupported: Unsupported = Unsupported.REFUSE) -> None:
     """Refuses slices that TensorFlow does not support, unless told otherwise."""
-    if tpu.generation is Generation.V6E and unsupported is Unsupported.REFUSE:
+    if tpu.generation in UNSUPPORTED and unsupported is Unsupported.REFUSE:
         raise UserError(
             "--tpu",
             "TensorFlow does not support this generation by default",

@@ -127,10 +127,11 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _submit(options: argparse.Namespace) -> None:
-    if not options.yes and not sys.stdin.isatty():
-        raise UserError("submit", "asks before it sends", fix="Add --yes where nobody can answer.")
     _check_early(options)
     request = _request(options)
+    # Not before: whoever adds --yes should not be told of a mistake only then.
+    if not options.yes and not sys.stdin.isatty():
+        raise UserError("submit", "asks before it sends", fix="Add --yes where nobody can answer.")
     from pipelines.cost import estimate, preflights
     from pipelines.vertex import check_bucket, follow, submit
 

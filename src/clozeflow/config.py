@@ -13,7 +13,7 @@ import difflib
 import enum
 import math
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from clozeflow.errors import UserError
@@ -52,6 +52,18 @@ class StageConfig:
                 got=repr(getattr(self, name)),
                 expected=expected,
                 fix=f"Give {flag(name)} a value that is {expected}.",
+            )
+
+    def check_one(self, names: Sequence[str]) -> None:
+        """Refuses more than one of the fields that stand in each other's place."""
+        given = [name for name in names if getattr(self, name)]
+        if len(given) > 1:
+            raise UserError(
+                " and ".join(map(flag, given)),
+                "are given together, and each is in place of the other",
+                got=", ".join(repr(getattr(self, name)) for name in given),
+                expected=f"at most one of {', '.join(map(flag, names))}",
+                fix="Leave out all but one.",
             )
 
     @classmethod

@@ -22,7 +22,10 @@ class Generation(enum.StrEnum):
     V3 = "v3"
     V5E = "v5e"
     V6E = "v6e"
-    """TensorFlow does not support it by default."""
+
+
+UNSUPPORTED = frozenset({Generation.V6E})
+"""What TensorFlow does not support by default."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,7 +123,8 @@ def find_slice(name: str) -> Slice:
     """The slice of that name.
 
     Raises:
-        UserError: There is none; the message names the nearest of the same generation.
+        UserError: There is none; the message names the nearest of the same generation, or one that
+            TensorFlow supports.
     """
     if name in SLICES:
         return SLICES[name]
@@ -138,4 +142,5 @@ def _nearest(name: str) -> str:
     same = [tpu for tpu in SLICES if tpu.startswith(f"{generation}-")]
     if same and size.isdigit():
         return min(same, key=lambda tpu: abs(int(tpu.partition("-")[2]) - int(size)))
-    return (same or difflib.get_close_matches(name, SLICES, n=1, cutoff=0.0))[0]
+    supported = [tpu.name for tpu in SLICES.values() if tpu.generation not in UNSUPPORTED]
+    return (same or difflib.get_close_matches(name, supported, n=1, cutoff=0.0))[0]

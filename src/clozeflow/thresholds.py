@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -56,15 +57,16 @@ def check_known(name: str, known: Sequence[str], *, text: str) -> None:
     """Refuses a figure that is not measured.
 
     Raises:
-        UserError: With the figures that are.
+        UserError: With the one that was probably meant, and those that are.
     """
     if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"Did you mean {close[0]}? " if close else ""
         raise UserError(
             FLAG,
             f"names a figure that is not measured, in {text!r}",
             got=name,
-            expected=", ".join(known),
-            fix="Name one of these.",
+            fix=f"{hint}Measured are: {', '.join(known)}.",
         )
 
 

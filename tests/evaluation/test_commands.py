@@ -147,10 +147,19 @@ def test_a_wrong_file_is_named_before_a_model_is_opened(
         list(command(model=str(tmp_path / "no-model"), **given).lines())
 
 
-@pytest.mark.parametrize("given", [{}, {"texts": ("a <mask>",), "file": "a.txt"}])
-def test_predict_wants_texts_or_a_file(model, given):
-    with pytest.raises(UserError, match="texts or a --file"):
-        list(Predict(model=model.uri, **given).lines())
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "is given nothing to answer"),
+        (
+            {"texts": ("a <mask>",), "file": "a.txt"},
+            r"texts and a file \(got 'a <mask>'; --file a\.txt\)",
+        ),
+    ],
+)
+def test_predict_wants_texts_or_a_file(given, message):
+    with pytest.raises(UserError, match=message):
+        list(Predict(model="no-model", **given).lines())
 
 
 def test_embed_gives_the_mean_of_the_tokens_states(model, opened, rows, tmp_path):

@@ -53,6 +53,11 @@ def test_what_is_no_threshold_is_refused(text):
         EvaluateConfig(require=(text,))
 
 
+def test_a_misspelt_figure_is_refused_with_the_one_that_is_meant():
+    with pytest.raises(UserError, match=r"got mask_acuracy\)\. Did you mean mask_accuracy\? Meas"):
+        EvaluateConfig(require=("mask_acuracy>=0.2",))
+
+
 @pytest.mark.parametrize("text", ["accuracy>=0.3", "loss<=lose"])
 def test_unknown_figures_are_refused_with_the_known_ones(text):
     with pytest.raises(UserError, match=r"not measured.*masked_accuracy"):

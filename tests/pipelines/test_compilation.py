@@ -18,6 +18,15 @@ from pipelines.pretrain import pretrain_pipeline
 ROOT = Path(__file__).parents[2]
 
 
+def test_every_option_has_a_text_and_every_duration_its_unit():
+    actions = compile_module._parser()._actions
+    assert [action.dest for action in actions if not action.help] == []
+    durations = [action for action in actions if action.dest.endswith("_seconds")]
+    assert {action.dest for action in durations} == {"max_wait_seconds", "timeout_seconds"}
+    assert all(action.help.startswith("seconds ") for action in durations)
+    assert all(str(action.default) in action.help for action in durations)
+
+
 def test_vertex_target_writes_one_document_with_the_slice(tmp_path):
     command = ["--target", "vertex", "--tpu", "v5e-4", "--output", str(tmp_path)]
     subprocess.run([sys.executable, "compile.py", *command], cwd=ROOT, check=True)
@@ -40,7 +49,8 @@ def test_vertex_target_writes_one_document_with_the_slice(tmp_path):
         (["--target", "kfp", "--tpu", "v5e-4", "--notify", "a@b.example"], "the target is kfp"),
         (["--target", "kfp", "--tpu", "v5e-4", "--labels", "a=b"], "with --target vertex"),
         (["--service-account", "a@b.example"], "and the target is any"),
-        (["--image", "gpu=x"], "there is no such role"),
+        (["--image", "gpu=x"], "error: --image: there is no such role (got gpu"),
+        (["--image", "cpu"], "Write ROLE=IMAGE"),
         (["--images", "nowhere.json"], "cannot be read"),
     ],
 )
@@ -53,6 +63,16 @@ def test_what_cannot_be_compiled_is_one_message(tmp_path, monkeypatch, capsys, a
     assert errors.startswith("error: ")
     assert message in errors
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_role_of_a_file_that_there_is_not_is_told_of_the_file(tmp_path, monkeypatch, capsys):
+    (tmp_path / "images.json").write_text('{"dataflow": "x"}')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["compile.py", "--images", "images.json"])
+    with pytest.raises(SystemExit):
+        compile_module.main()
+    message = "error: --images images.json: there is no such role (got dataflow, expected cpu,"
+    assert message in capsys.readouterr().err
 
 
 def test_images_are_put_in_everywhere():
@@ -81,6 +101,16 @@ def test_a_setting_of_nothing_is_refused():
         find_pipeline("nowhere.yaml")
     with pytest.raises(UserError, match="no such preset"):
         find_preset("pretrain", "demon")
+
+
+@pytest.mark.parametrize("text", ["", "a: [b", "a: b", "- a", "word"])
+def test_a_file_that_is_no_pipeline_is_refused(tmp_path, text):
+    from pipelines.catalog import find_pipeline
+
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="is no compiled pipeline"):
+        find_pipeline(str(path))
 
 
 def test_kfp_target_asks_gke_for_the_chips():

@@ -40,8 +40,10 @@ def test_tasks_run_by_a_command_that_enters_their_image(tmp_path):
     wrapper = tmp_path / "enter.sh"
     wrapper.write_text('echo "in $1"; shift; exec "$@"')
     screen = io.StringIO()
-    run(toy, {}, output=tmp_path / "runs", in_image=f"sh {wrapper} {{image}}", screen=screen)
-    assert "in toy" in screen.getvalue()
+    command = f"sh {wrapper} {{image}}"
+    folder = run(toy, {}, output=tmp_path / "runs", in_image=command, screen=screen)
+    image = read_tasks(folder)[0]["image"]
+    assert f"in {image}\n" in screen.getvalue()
     assert "writing ab" in screen.getvalue()
 
 
@@ -56,6 +58,7 @@ def test_every_task_is_recorded(tmp_path):
     folder, _ = run_toy(tmp_path, second="xy")
     first, second = read_tasks(folder)
     assert second["parameters"] == {"text": "xy"}
+    assert "image" not in second  # it ran in none
     assert second["exit_code"] == 0
     assert second["status"] == Status.SUCCEEDED
     assert first["started"] < first["ended"] <= second["started"]

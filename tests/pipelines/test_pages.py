@@ -27,6 +27,14 @@ def test_a_page_says_what_each_thing_is():
     assert "| 100 GiB | 8 | 32 GiB |" in page(COMPONENTS["corpus"])
 
 
+def test_a_page_names_the_choices_and_what_each_means():
+    text = page(COMPONENTS["tokenizer"])
+    assert '| `algorithm` | one of `unigram`, `bpe`, `wordpiece` | `"unigram"` |' in text
+    assert " `bpe`: Byte-level, as RoBERTa's own: no text is unknown. |" in text
+    assert "`large`: 24 x 1024, as roberta-large. |" in page(COMPONENTS["train"])
+    assert "| `init_from` | text |" in page(COMPONENTS["train"])
+
+
 def test_what_a_description_brings_along_stays_text():
     for component in COMPONENTS.values():
         rows = [line for line in page(component).splitlines() if line.startswith("|")]

@@ -124,7 +124,8 @@ def test_the_wrapped_component_keeps_the_interface():
 
 
 @pytest.mark.parametrize(
-    ("name", "nearest"), [("v5e-12", "v5e-8"), ("v5e-300", "v5e-256"), ("v3-16", "v3-8")]
+    ("name", "nearest"),
+    [("v5e-12", "v5e-8"), ("v5e-300", "v5e-256"), ("v3-16", "v3-8"), ("v9z-4", "v5e-4")],
 )
 def test_an_unknown_slice_is_refused_with_the_nearest(name, nearest):
     with pytest.raises(UserError, match=f"for example {nearest}"):
@@ -133,8 +134,9 @@ def test_an_unknown_slice_is_refused_with_the_nearest(name, nearest):
 
 @pytest.mark.parametrize("name", ["", "tpu", "v5e", "h100-8", "v4-8"])
 def test_what_is_no_slice_is_refused(name):
-    with pytest.raises(UserError, match="there is no such slice"):
+    with pytest.raises(UserError, match="there is no such slice") as caught:
         find_slice(name)
+    check_slice(find_slice(caught.value.expected.removeprefix("for example ")))
 
 
 def test_v6e_is_refused_unless_allowed():

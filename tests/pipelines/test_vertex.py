@@ -234,7 +234,14 @@ def test_a_job_that_cannot_be_compiled_is_one_message(fake, monkeypatch, capsys,
         (["--yes", "--tpu", "v5e-4", "--labels", "team"], "are KEY=VALUE"),
         (["--yes", "--tpu", "v5e-4", "--preset", "demon"], "no such preset"),
         (["--yes"], "needs a slice"),
-        (["--tpu", "v5e-4"], "Add --yes"),
+        (["--tpu", "v5e-4", "--images", "nowhere.json"], "nowhere.json: cannot be read"),
+        (["--tpu", "v5e-4", "--pipeline-root", "gs://B/runs"], "is no folder of a bucket"),
+        (["--tpu", "v5e-4", "--param", "vocab_size=3"], "task tokenizer: --vocab-size"),
+        (["--tpu", "v5e-4"], "expected NAME@sha256"),
+        (
+            ["--tpu", "v5e-4", "--image", *(f"{r}={DIGEST}" for r in ("cpu", "tpu", "preflight"))],
+            "asks before it sends. Add --yes",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_before_the_client_is_imported(

@@ -65,8 +65,9 @@ def test_durations_in_steps(settings: dict, num_steps: int) -> None:
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"num_train_steps": 10, "num_train_epochs": 1.0}, "--num-train-epochs"),
-        ({"num_train_epochs": 1.0, "num_train_tokens": 5}, "--num-train-tokens"),
+        ({"num_train_steps": 10, "num_train_epochs": 1.0}, "--num-train-steps and --num-train-epo"),
+        ({"num_train_epochs": 1.0, "num_train_tokens": 5}, "at most one of --num-train-steps, --n"),
+        ({"model_config": "a", "init_from": "b"}, "--model-config and --init-from: are given tog"),
         ({"num_train_steps": 40, "warmup_steps": 40}, "--warmup-steps"),
         ({"warmup_steps": 400}, "--warmup-steps"),
         ({"num_train_steps": -1}, "--num-train-steps"),

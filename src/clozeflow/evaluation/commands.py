@@ -35,16 +35,28 @@ class Predict:
 
     def lines(self) -> Iterator[str]:
         """Answers, and prints them or writes them to the output."""
-        if bool(self.texts) == bool(self.file):
-            raise UserError(
-                "predict", "wants texts or a --file, and not both", fix="Give one of the two."
-            )
+        self._check_given()
         if self.file:
             texts = _check_early(self.file, self.output, self.text_field)
         else:
             texts = {f"text {number}": text for number, text in enumerate(self.texts, 1)}
         _check_masks_early(self.model, texts)
         yield from self._file_lines() if self.file else self._text_lines()
+
+    def _check_given(self) -> None:
+        if not self.texts and not self.file:
+            raise UserError(
+                "predict",
+                "is given nothing to answer",
+                fix="Give texts with a mask in each, or a file of them with --file.",
+            )
+        if self.texts and self.file:
+            raise UserError(
+                "predict",
+                "is given texts and a file",
+                got=f"{', '.join(map(repr, self.texts[:3]))}; --file {self.file}",
+                fix="Leave out the one or the other.",
+            )
 
     def _text_lines(self) -> Iterator[str]:
         from clozeflow.evaluation.files import say_what_was_cut

@@ -229,7 +229,7 @@ class TrainConfig(StageConfig):
         self._check_masking()
         self._check_validation()
         self.profiled()
-        self.check("model_config", not (self.model_config and self.init_from), "the only one")
+        self.check_one(("model_config", "init_from"))
 
     def shaping_settings(self) -> dict[str, Any]:
         """See `StageConfig`; validation shapes the result only where it chooses weights."""
@@ -262,9 +262,8 @@ class TrainConfig(StageConfig):
         names = ("num_train_steps", "num_train_epochs", "num_train_tokens")
         for name in names:
             self.check(name, getattr(self, name) >= 0, "0 or more")
+        self.check_one(names)
         given = [name for name in names if getattr(self, name)]
-        if given:
-            self.check(given[-1], len(given) == 1, "the only duration")
         self.check("warmup_steps", self.warmup_steps >= TENTH_OF_RUN, "0 or more, or -1")
         if given in ([], ["num_train_steps"]):
             num_steps = self.num_train_steps or DEFAULT_NUM_TRAIN_STEPS
