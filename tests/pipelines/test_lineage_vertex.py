@@ -64,9 +64,10 @@ def rows(size: int = 5):
 
 @pytest.fixture
 def local_run(tmp_path, monkeypatch) -> Path:
-    """A real run of two real stages, by the component's entry point."""
+    """A real run of two real stages, by the component's entry point, recorded as in its image."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return run(rows, {}, output=tmp_path / "runs", screen=io.StringIO())
+    entering = "env IMAGE={image}"  # a program that runs another, as a container tool does
+    return run(rows, {}, output=tmp_path / "runs", in_image=entering, screen=io.StringIO())
 
 
 def fill(fake, folder):
